@@ -1,0 +1,143 @@
+// Package hot is the contract of the hot tier: a bounded store of current
+// documents that may lose anything at any time, and must never bring an old
+// value back. hot/hottest proves a driver.
+//
+// Coherence rests on three marks that a driver keeps beside each value:
+//
+//   - a pending token says a write is on its way to warm. Marking drops the
+//     value; while one token lives nothing is stored and no lease is granted.
+//     A token lapses to empty.
+//   - a fill lease lets one reader store what it loads from warm. Marking,
+//     setting and deleting kill it.
+//   - a tombstone remembers a delete for longer than any lease lives.
+//
+// Versions compare as (version, revision), never as floating-point numbers.
+package hot
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// How long marks live. A token outlives the longest statement of warm; a
+// tombstone outlives every lease.
+const (
+	TokenTTL     = 15 * time.Second
+	LeaseTTL     = 10 * time.Second
+	TombstoneTTL = 30 * time.Second
+)
+
+// Token is a random non-zero mark of one pending write or one lease.
+type Token uint64
+
+// Entry is a value with what is needed to answer a read without warm.
+type Entry struct {
+	Meta tiering.Meta
+	Body []byte // shared by readers: never changed
+}
+
+// State is what hot knows of a key.
+type State uint8
+
+// The states. Empty may come with a lease. Pending sends the reader to warm.
+const (
+	Empty State = iota
+	Present
+	Deleted
+	Pending
+)
+
+// Lookup answers Get. Entry is set when Present; Entry.Meta.Version is set
+// when Deleted. Lease is non-zero only when Empty and a lease was asked for and
+// free: its holder alone may Fill.
+type Lookup struct {
+	State State
+	Entry Entry
+	Lease Token
+}
+
+// Set is what a writer stores once warm has committed.
+type Set struct {
+	Key   tiering.Key
+	Token Token // the writer's own pending token, removed in the same step
+	Entry Entry // Body nil when Deleted
+	// Deleted stores a tombstone for TombstoneTTL in place of a value.
+	Deleted bool
+	// TTL is how long the value may be served, from now; it is never longer
+	// than what is left of the document's own life.
+	TTL time.Duration
+}
+
+// Store is one hot tier. Methods are safe for concurrent use and honour the
+// context. Errors are raw; the router wraps them. A driver checks no digest:
+// the router does, on every read.
+type Store interface {
+	// Get looks key up; lease asks for a fill lease on a miss. Reads never
+	// extend a TTL.
+	Get(ctx context.Context, key tiering.Key, lease bool) (Lookup, error)
+
+	// Mark makes key pending under token: the value is dropped, leases die.
+	// Marking again with the same token renews its life.
+	Mark(ctx context.Context, key tiering.Key, token Token) error
+
+	// Unmark removes the token of a write that did not commit. The entry
+	// stays empty.
+	Unmark(ctx context.Context, key tiering.Key, token Token) error
+
+	// Set stores s if it is newer than everything the entry has seen, and
+	// removes s.Token, in one step. Leases die. Nothing is stored, and stored
+	// is false, when: another token lives; the entry has seen a newer
+	// version; or s.Token no longer lives (it lapsed, or hot lost it) — the
+	// version seen is remembered all the same. A zero Token is for a writer
+	// that marked nothing: it is stored if newer and no token lives.
+	Set(ctx context.Context, s Set) (stored bool, err error)
+
+	// Fill stores what the holder of lease loaded, if the lease still lives,
+	// no token does, and entry is not older than what was seen.
+	Fill(ctx context.Context, key tiering.Key, lease Token, e Entry, ttl time.Duration) (stored bool, err error)
+
+	// Drop removes the value of key if it is at version and revision, or at
+	// anything when version is 0. Marks and what was seen stay.
+	Drop(ctx context.Context, key tiering.Key, version, revision int64) error
+
+	// Swap is the write of ephemeral documents, which live here alone: if cond
+	// holds for what stands, body (nil: a delete) becomes version
+	// max(previous+1, the store's clock in microseconds) and lives for ttl
+	// (0: until evicted). When cond does not hold, ok is false and the entry
+	// is what stands. CreatedAt is kept from the entry replaced.
+	Swap(ctx context.Context, key tiering.Key, cond tiering.Condition, body []byte, ttl time.Duration) (e Entry, ok bool, err error)
+
+	// Scan calls fn with every present key of the tenant and namespace whose
+	// id starts with prefix, in no order, until fn returns false. Keys that
+	// come or go meanwhile may be missed.
+	Scan(ctx context.Context, tenant, namespace, prefix string, fn func(tiering.Key) bool) error
+
+	// Stats reports what is held.
+	Stats(ctx context.Context) (Stats, error)
+
+	// Ping reports whether the store answers.
+	Ping(ctx context.Context) error
+
+	// Close frees everything. Later calls fail.
+	Close() error
+}
+
+// Stats is what a store holds and has done since it was opened.
+type Stats struct {
+	Items     int64
+	Bytes     int64 // of keys, values and bookkeeping
+	Hits      int64
+	Misses    int64
+	Evictions int64 // to stay within the bound; expiry does not count
+}
+
+// Capabilities are the differences between drivers that the suite and the
+// router need to know.
+type Capabilities struct {
+	// Shared: several daemons see the same entries.
+	Shared bool
+	// Volatile: entries do not outlive Close.
+	Volatile bool
+}

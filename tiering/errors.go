@@ -1,0 +1,249 @@
+package tiering
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+)
+
+// Code is what went wrong, from a closed set. It travels over HTTP as the
+// "code" of a problem document, so a remote caller sees the same code as an
+// embedded one.
+type Code string
+
+// The closed set of codes.
+const (
+	CodeNotFound             Code = "not_found"
+	CodeVersionConflict      Code = "version_conflict"
+	CodeSeqConflict          Code = "seq_conflict"
+	CodePreconditionRequired Code = "precondition_required"
+	CodeInvalid              Code = "invalid"
+	CodeUnsupported          Code = "unsupported"
+	CodeWrongKind            Code = "wrong_kind"
+	CodeTooLarge             Code = "too_large"
+	CodeUnauthenticated      Code = "unauthenticated"
+	CodeForbidden            Code = "forbidden"
+	CodeRateLimited          Code = "rate_limited"
+	CodeFenced               Code = "fenced"
+	CodeLeaseHeld            Code = "lease_held"
+	CodeIdempotencyMismatch  Code = "idempotency_mismatch"
+	CodeIdempotencyInFlight  Code = "idempotency_in_flight"
+	CodeGone                 Code = "gone"
+	CodeCorrupt              Code = "corrupt"
+	CodeUnavailable          Code = "unavailable"
+	CodeOutOfSpace           Code = "out_of_space"
+)
+
+// statuses is the one table from code to HTTP status; server and client share
+// it through Code.Status and CodeForStatus. An unprocessable invalid is 422.
+var statuses = []struct {
+	code   Code
+	status int
+}{
+	{CodeNotFound, 404},
+	{CodeVersionConflict, 412},
+	{CodeSeqConflict, 412},
+	{CodePreconditionRequired, 428},
+	{CodeInvalid, 400},
+	{CodeUnsupported, 400},
+	{CodeWrongKind, 409},
+	{CodeTooLarge, 413},
+	{CodeUnauthenticated, 401},
+	{CodeForbidden, 403},
+	{CodeRateLimited, 429},
+	{CodeFenced, 409},
+	{CodeLeaseHeld, 409},
+	{CodeIdempotencyMismatch, 422},
+	{CodeIdempotencyInFlight, 409},
+	{CodeGone, 410},
+	{CodeCorrupt, 500},
+	{CodeUnavailable, 503},
+	{CodeOutOfSpace, 507},
+}
+
+// Codes returns the closed set, in the order of the documentation.
+func Codes() []Code {
+	out := make([]Code, len(statuses))
+	for i, s := range statuses {
+		out[i] = s.code
+	}
+	return out
+}
+
+// Status returns the HTTP status of the code, 500 for one outside the set.
+func (c Code) Status() int {
+	for _, s := range statuses {
+		if s.code == c {
+			return s.status
+		}
+	}
+	return 500
+}
+
+// Error is the only kind of error that tierd returns across a package
+// boundary. Drivers return raw errors; the layer above wraps each once.
+type Error struct {
+	Op     string // what was being done, such as "put"
+	Tier   Tier   // the tier that failed; empty when none did
+	Key    Key    // the key concerned; zero when none is
+	Code   Code
+	Detail string // what is wrong and what to do, for people
+
+	// Pointer is the JSON Pointer (RFC 6901) to the fault in the body.
+	Pointer string
+	// Unprocessable marks an invalid body that is well-formed JSON: 422, not 400.
+	Unprocessable bool
+	// CurrentVersion goes with version_conflict: the version that stands, 0
+	// when nothing does.
+	CurrentVersion int64
+	// RetryAfter goes with unavailable and rate_limited; 0 means unsaid.
+	RetryAfter time.Duration
+	// Faults lists every fault of a body that broke its schema.
+	Faults []Fault
+	// Siblings lists the names beside a JSON Pointer that led nowhere.
+	Siblings []string
+	// FailedOp is the index of the operation that failed an atomic batch, with
+	// Batch true.
+	FailedOp int
+	Batch    bool
+	// Err is the cause. It is never shown to a remote caller.
+	Err error
+}
+
+// Fault is one place where a body breaks its schema.
+type Fault struct {
+	Pointer string `json:"pointer"`
+	Detail  string `json:"detail"`
+}
+
+// Sentinels to test for with errors.Is, which compares codes alone.
+var (
+	ErrNotFound        = &Error{Code: CodeNotFound}
+	ErrVersionConflict = &Error{Code: CodeVersionConflict}
+	ErrInvalid         = &Error{Code: CodeInvalid}
+	ErrUnsupported     = &Error{Code: CodeUnsupported}
+	ErrWrongKind       = &Error{Code: CodeWrongKind}
+	ErrTooLarge        = &Error{Code: CodeTooLarge}
+	ErrUnauthenticated = &Error{Code: CodeUnauthenticated}
+	ErrForbidden       = &Error{Code: CodeForbidden}
+	ErrGone            = &Error{Code: CodeGone}
+	ErrCorrupt         = &Error{Code: CodeCorrupt}
+	ErrUnavailable     = &Error{Code: CodeUnavailable}
+	ErrOutOfSpace      = &Error{Code: CodeOutOfSpace}
+)
+
+// Error says op, key, tier and what to do, then the cause.
+func (e *Error) Error() string {
+	var b strings.Builder
+	if e.Op != "" {
+		b.WriteString(e.Op)
+		b.WriteString(" ")
+	}
+	if e.Key.ID != "" || e.Key.Namespace != "" {
+		b.WriteString(e.Key.String())
+		b.WriteString(" ")
+	}
+	if e.Tier != "" {
+		fmt.Fprintf(&b, "(%s) ", e.Tier)
+	}
+	s := strings.TrimSuffix(b.String(), " ")
+	if s != "" {
+		s += ": "
+	}
+	s += string(e.Code)
+	if e.Detail != "" {
+		s += ": " + e.Detail
+	}
+	if e.Pointer != "" {
+		s += " (at " + e.Pointer + ")"
+	}
+	if e.Err != nil {
+		s += ": " + e.Err.Error()
+	}
+	return s
+}
+
+// Unwrap returns the cause.
+func (e *Error) Unwrap() error { return e.Err }
+
+// Is reports whether target is an Error of the same code.
+func (e *Error) Is(target error) bool {
+	t, ok := target.(*Error)
+	return ok && t.Code == e.Code
+}
+
+// Status returns the HTTP status of the error.
+func (e *Error) Status() int {
+	if e.Code == CodeInvalid && e.Unprocessable {
+		return 422
+	}
+	return e.Code.Status()
+}
+
+// Invalidf returns an invalid error (400) with a formatted detail.
+func Invalidf(format string, args ...any) *Error {
+	return &Error{Code: CodeInvalid, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Unprocessablef returns an invalid error (422) at a JSON Pointer.
+func Unprocessablef(pointer, format string, args ...any) *Error {
+	return &Error{Code: CodeInvalid, Unprocessable: true, Pointer: pointer, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Errorf returns an error of the code with a formatted detail.
+func Errorf(code Code, format string, args ...any) *Error {
+	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}
+}
+
+// Wrap makes err an *Error, once: one that is already keeps its code and only
+// takes op, tier and key where it has none. A deadline or a cancelled context
+// is unavailable; any other foreign error from a tier is unavailable too,
+// because the caller cannot tell more. Wrap(nil) is nil.
+func Wrap(err error, op string, tier Tier, key Key) error {
+	if err == nil {
+		return nil
+	}
+	var e *Error
+	if errors.As(err, &e) {
+		c := *e
+		if c.Op == "" {
+			c.Op = op
+		}
+		if c.Tier == "" {
+			c.Tier = tier
+		}
+		if c.Key == (Key{}) {
+			c.Key = key
+		}
+		return &c
+	}
+	c := &Error{Op: op, Tier: tier, Key: key, Code: CodeUnavailable, Err: err}
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		c.Detail = "the deadline passed first"
+	case errors.Is(err, context.Canceled):
+		c.Detail = "the caller went away"
+	}
+	return c
+}
+
+// CodeOf returns the code of err, "" for nil and for foreign errors.
+func CodeOf(err error) Code {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Code
+	}
+	return ""
+}
+
+// Retryable reports whether the same request may succeed later without any
+// change: a tier was down, a limit was hit, or an earlier try still runs.
+func Retryable(err error) bool {
+	switch CodeOf(err) {
+	case CodeUnavailable, CodeRateLimited, CodeIdempotencyInFlight, CodeOutOfSpace:
+		return true
+	}
+	return false
+}

@@ -1,0 +1,40 @@
+package tiering
+
+import "errors"
+
+// ProblemOf returns the problem document of err, without its cause: a remote
+// caller sees the code, the detail and where the fault lies.
+func ProblemOf(err error) *Problem {
+	var e *Error
+	if !errors.As(err, &e) {
+		return &Problem{Type: "about:blank", Title: "internal", Status: 500, Code: CodeCorrupt, Detail: "internal error"}
+	}
+	p := &Problem{
+		Type: "urn:tierd:problem:" + string(e.Code), Title: string(e.Code), Status: e.Status(),
+		Detail: e.Detail, Code: e.Code, Pointer: e.Pointer, Errors: e.Faults, Siblings: e.Siblings,
+	}
+	if e.Code == CodeVersionConflict {
+		v := e.CurrentVersion
+		p.CurrentVersion = &v
+	}
+	if e.Batch {
+		i := e.FailedOp
+		p.FailedOp = &i
+	}
+	return p
+}
+
+// Error returns the problem as the *Error it was made from.
+func (p *Problem) Error() *Error {
+	e := &Error{
+		Code: p.Code, Detail: p.Detail, Pointer: p.Pointer, Faults: p.Errors, Siblings: p.Siblings,
+		Unprocessable: p.Code == CodeInvalid && p.Status == 422,
+	}
+	if p.CurrentVersion != nil {
+		e.CurrentVersion = *p.CurrentVersion
+	}
+	if p.FailedOp != nil {
+		e.Batch, e.FailedOp = true, *p.FailedOp
+	}
+	return e
+}

@@ -1,0 +1,4 @@
+package warm
+
+// Filter is a parsed query filter.
+type Filter struct{}
