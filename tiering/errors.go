@@ -82,6 +82,26 @@ func (c Code) Status() int {
 	return 500
 }
 
+// CodeForStatus returns the code that a status alone stands for, for an answer
+// without a body, such as one to HEAD. Where codes share a status it is the one
+// that a read gets; a 500 that does not say corrupt is unavailable.
+func CodeForStatus(status int) Code {
+	switch {
+	case status == 422:
+		return CodeInvalid
+	case status != 500:
+		for _, s := range statuses {
+			if s.status == status {
+				return s.code
+			}
+		}
+	}
+	if status >= 500 || status == 408 || status == 425 {
+		return CodeUnavailable
+	}
+	return CodeInvalid
+}
+
 // Error is the only kind of error that tierd returns across a package
 // boundary. Drivers return raw errors; the layer above wraps each once.
 type Error struct {
