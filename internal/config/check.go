@@ -1,0 +1,181 @@
+package config
+
+import (
+	"crypto/tls"
+	"crypto/x509"
+	"errors"
+	"fmt"
+	"io/fs"
+	"net"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"time"
+)
+
+// Check returns everything that is wrong with the configuration: the faults
+// found while reading it, and those that only show when settings are taken
+// together or the disk is looked at. It makes no folder and opens no tier.
+func (l *Loaded) Check(now time.Time) []Fault {
+	faults := append([]Fault(nil), l.Faults...)
+	faults = append(faults, l.checkFolders()...)
+	faults = append(faults, l.checkTiers()...)
+	faults = append(faults, l.checkTLS(now)...)
+	return append(faults, l.checkBind()...)
+}
+
+func (l *Loaded) fault(name, format string, args ...any) Fault {
+	return Fault{Setting: name, Source: l.Value(name).Source, Detail: name + " " + fmt.Sprintf(format, args...)}
+}
+
+// checkFolders looks at the data folder and at every tier that is a folder.
+func (l *Loaded) checkFolders() []Fault {
+	var faults []Fault
+	for _, name := range []string{"data", "cold", "backup"} {
+		path := l.Value(name).Text
+		if name != "data" {
+			rest, ok := strings.CutPrefix(path, "dir:")
+			if !ok || rest == "" {
+				continue
+			}
+			path, _, _ = strings.Cut(strings.TrimPrefix(rest, "//"), "?")
+		}
+		if path == "" {
+			faults = append(faults, l.fault(name, "is empty: name a folder"))
+		} else if err := writable(path); err != nil {
+			faults = append(faults, l.fault(name, "%v", err))
+		}
+	}
+	return faults
+}
+
+// writable tries what a daemon would do: make a file in the folder, or in the
+// closest folder above it that is there. Permission bits alone would lie about
+// read-only file systems and about root.
+func writable(path string) error {
+	for dir := filepath.Clean(path); ; dir = filepath.Dir(dir) {
+		info, err := os.Stat(dir)
+		if errors.Is(err, fs.ErrNotExist) && dir != filepath.Dir(dir) {
+			continue
+		}
+		if err != nil {
+			return fmt.Errorf("cannot be looked at: %w", err)
+		}
+		if !info.IsDir() {
+			return fmt.Errorf("%s is a file: name a folder", dir)
+		}
+		f, err := os.CreateTemp(dir, ".tierd-check-*")
+		if err != nil {
+			return fmt.Errorf("%s is not writable: change its owner or name another folder", dir)
+		}
+		return errors.Join(f.Close(), os.Remove(f.Name()))
+	}
+}
+
+// checkTiers looks at tiers that depend on each other.
+func (l *Loaded) checkTiers() []Fault {
+	var faults []Fault
+	scheme := func(name string) string {
+		s, _, _ := strings.Cut(l.Value(name).Text, ":")
+		return s
+	}
+	if scheme("vector") == "pgvector" && !strings.HasPrefix(scheme("warm"), "postgres") {
+		faults = append(faults, l.fault("vector", "pgvector: lives in warm's database, and warm is %s: set warm to postgres://..., or vector to flat:", scheme("warm")))
+	}
+	if cold, backup := place(l.Given("cold")), place(l.Given("backup")); cold != "" && cold == backup {
+		faults = append(faults, l.fault("backup", "is the same place as cold: the two copies must not be lost together"))
+	}
+	return faults
+}
+
+// place is the identity of a bucket: where it is, without what only says how
+// to reach it.
+func place(bucket string) string {
+	if dir, ok := strings.CutPrefix(bucket, "dir:"); ok {
+		if dir == "" {
+			return ""
+		}
+		abs, err := filepath.Abs(strings.TrimPrefix(dir, "//"))
+		if err != nil {
+			return ""
+		}
+		return "dir:" + abs
+	}
+	u, err := url.Parse(bucket)
+	if err != nil || u.Host == "" {
+		return ""
+	}
+	return u.Scheme + "://" + u.Host + "/" + strings.Trim(u.Path, "/") + "?" + u.Query().Get("endpoint") + "&" + u.Query().Get("region")
+}
+
+func (l *Loaded) checkTLS(now time.Time) []Fault {
+	switch {
+	case l.TLSCert == "" && l.TLSKey == "":
+		return nil
+	case l.TLSCert == "":
+		return []Fault{l.fault("tls_key", "is set and tls_cert is not: set both or neither")}
+	case l.TLSKey == "":
+		return []Fault{l.fault("tls_cert", "is set and tls_key is not: set both or neither")}
+	}
+	var faults []Fault
+	for _, name := range []string{"tls_cert", "tls_key"} {
+		if _, err := os.ReadFile(l.Value(name).Text); err != nil {
+			faults = append(faults, l.fault(name, "cannot be read: %v", err))
+		}
+	}
+	if faults != nil {
+		return faults
+	}
+	pair, err := tls.LoadX509KeyPair(l.TLSCert, l.TLSKey)
+	if err != nil {
+		return []Fault{l.fault("tls_cert", "and tls_key do not go together: %s", strings.TrimPrefix(err.Error(), "tls: "))}
+	}
+	leaf, err := x509.ParseCertificate(pair.Certificate[0])
+	if err != nil {
+		return []Fault{l.fault("tls_cert", "holds no certificate that can be read: %v", err)}
+	}
+	if now.After(leaf.NotAfter) {
+		f := l.fault("tls_cert", "expired on %s: clients will refuse it", leaf.NotAfter.UTC().Format(time.DateOnly))
+		f.Warning = true
+		return []Fault{f}
+	}
+	return nil
+}
+
+// checkBind refuses to serve other machines without keys and TLS. Insecure is
+// for a network that is trusted, or a proxy that does both.
+func (l *Loaded) checkBind() []Fault {
+	if l.Insecure || loopback(l.Listen) {
+		return nil
+	}
+	var missing []string
+	if !l.RequireKeys {
+		missing = append(missing, "API keys (--require-keys)")
+	}
+	if l.TLSCert == "" {
+		missing = append(missing, "TLS (--tls-cert and --tls-key)")
+	}
+	if missing == nil {
+		return nil
+	}
+	return []Fault{l.fault("listen", "%s can be reached from other machines without %s: add them, listen on 127.0.0.1, or accept the risk with --insecure", l.Listen, strings.Join(missing, " and "))}
+}
+
+func loopback(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	if err != nil {
+		return true // a fault already
+	}
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+// Show returns the values with credentials redacted.
+func (l *Loaded) Show() []Value {
+	out := append([]Value(nil), l.Values...)
+	for i := range out {
+		out[i].Text = Redact(out[i].Text)
+	}
+	return out
+}

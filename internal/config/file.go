@@ -1,0 +1,77 @@
+package config
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"strings"
+
+	"github.com/knadh/koanf/parsers/yaml"
+	yamlnode "go.yaml.in/yaml/v3"
+)
+
+// fileLayer is the YAML file: the text of each setting and its line.
+type fileLayer struct {
+	texts map[string]string
+	lines map[string]int
+}
+
+// readFile reads the YAML file at path. It is flat: every key is a setting.
+func readFile(path string) (fileLayer, []Fault) {
+	layer := fileLayer{texts: map[string]string{}, lines: map[string]int{}}
+	raw, err := os.ReadFile(path)
+	if err != nil {
+		detail := "cannot be read: " + err.Error()
+		if errors.Is(err, fs.ErrNotExist) {
+			detail = "there is no such file"
+		}
+		return layer, []Fault{{Source: path, Detail: detail}}
+	}
+	values, err := yaml.Parser().Unmarshal(raw)
+	if err != nil {
+		return layer, []Fault{{Source: path, Detail: yamlDetail(err)}}
+	}
+	var faults []Fault
+	for _, key := range mappingKeys(raw) {
+		at := fmt.Sprintf("%s:%d", path, key.Line)
+		if _, ok := find(key.Value); !ok {
+			faults = append(faults, Fault{Source: at, Detail: fmt.Sprintf("unknown key %q%s", key.Value, didYouMean(strings.ReplaceAll(key.Value, "-", "_"), names()))})
+			continue
+		}
+		switch v := values[key.Value].(type) {
+		case nil:
+			// "hot:" with nothing behind it is the default, as an empty variable is.
+		case string, bool, int, int64, uint64, float64:
+			layer.texts[key.Value] = fmt.Sprint(v)
+			layer.lines[key.Value] = key.Line
+		default:
+			faults = append(faults, Fault{Setting: key.Value, Source: at, Detail: "wants one value, not a list or a mapping"})
+		}
+	}
+	return layer, faults
+}
+
+// mappingKeys returns the key nodes of the top-level mapping of a document
+// that was parsed already, so an error cannot come.
+func mappingKeys(raw []byte) []*yamlnode.Node {
+	var doc yamlnode.Node
+	if err := yamlnode.Unmarshal(raw, &doc); err != nil || len(doc.Content) == 0 {
+		return nil
+	}
+	var keys []*yamlnode.Node
+	for i := 0; i < len(doc.Content[0].Content); i += 2 {
+		keys = append(keys, doc.Content[0].Content[i])
+	}
+	return keys
+}
+
+// yamlDetail keeps the line of a YAML error and leaves out the content that it
+// may quote: a mistyped line can hold a password.
+func yamlDetail(err error) string {
+	var typed *yamlnode.TypeError
+	if errors.As(err, &typed) {
+		return "is no mapping of settings: write lines such as listen: 127.0.0.1:8437, each setting once"
+	}
+	return strings.TrimPrefix(err.Error(), "yaml: ") + ": see that colons are followed by a space and that URLs stand in quotes"
+}
