@@ -1,0 +1,90 @@
+# Run "make" to see what there is. Every tool is run by "go run" at a pinned
+# version, so a checkout needs nothing but Go and make.
+
+STATICCHECK   := honnef.co/go/tools/cmd/staticcheck@v0.8.2
+GOVULNCHECK   := golang.org/x/vuln/cmd/govulncheck@v1.9.0
+GOLANGCI_LINT := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
+
+GO       ?= go
+VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev)
+FUZZTIME ?= 10s
+BENCH    ?= .
+PKG      ?= ./...
+SOURCES   = $$(find . -name '*.go' -type f -not -path './.*')
+# Packages tested side by side. Two keeps the race detector within 2 cores.
+P        ?= 2
+
+.DEFAULT_GOAL := help
+
+.PHONY: help
+help: ## Show this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+.PHONY: build
+build: ## Build bin/tierd
+	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tierd ./cmd/tierd
+
+.PHONY: test
+test: ## Run all tests with the race detector (PKG=./hot/... for some)
+	$(GO) test -race -count=1 -timeout=12m -p=$(P) $(PKG)
+
+.PHONY: quick
+quick: ## Run all tests without the race detector, cached
+	$(GO) test -timeout=5m $(PKG)
+
+.PHONY: race
+race: ## Run the tests five times over with the race detector and mixed processor counts
+	$(GO) test -race -count=5 -cpu=1,2,4 -timeout=60m -p=$(P) $(PKG)
+
+.PHONY: fuzz
+fuzz: ## Run every fuzz target for FUZZTIME (10s)
+	GO=$(GO) scripts/fuzz $(FUZZTIME) $(PKG)
+
+.PHONY: bench
+bench: ## Run the benchmarks (BENCH=regexp, PKG=packages)
+	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -p=1 $(PKG)
+
+.PHONY: replay
+replay: ## Replay recorded agent traffic against an embedded node
+	$(GO) test -count=1 -v -run='^TestReplay' ./internal/replay/...
+
+.PHONY: fmt
+fmt: ## Format the code
+	gofmt -w -s $(SOURCES)
+
+.PHONY: lint
+lint: lint-fmt lint-vet lint-static lint-mod lint-arch lint-vuln ## Check format, vet, staticcheck, go.mod, directions, known vulnerabilities
+
+.PHONY: lint-fmt lint-vet lint-static lint-mod lint-arch lint-vuln
+lint-fmt:
+	@files=$$(gofmt -l -s $(SOURCES)); \
+	if [ -n "$$files" ]; then echo "not formatted (run make fmt):"; echo "$$files"; exit 1; fi
+lint-vet:
+	$(GO) vet ./...
+lint-static:
+	$(GO) run $(STATICCHECK) ./...
+lint-mod:
+	$(GO) mod tidy -diff
+lint-arch:
+	$(GO) test ./internal/archtest
+lint-vuln:
+	GO=$(GO) scripts/vulncheck $(GOVULNCHECK) ./...
+
+.PHONY: lint-more
+lint-more: ## Run golangci-lint too (builds it first: some minutes)
+	$(GO) run $(GOLANGCI_LINT) run ./...
+
+.PHONY: docs
+docs: ## Write the generated documents again
+	$(GO) test -count=1 ./internal/telemetry -run='^TestMetricsPage$$' -update
+
+.PHONY: docs-check
+docs-check: ## Check that generated documents and examples are what the code says
+	$(GO) test -count=1 ./internal/telemetry -run='^TestMetricsPage$$'
+	$(GO) test -count=1 -run='^Example' $(PKG)
+
+.PHONY: clean
+clean: ## Remove what builds and tests left behind
+	rm -rf bin
+	find . -name '*.test' -type f -delete
+	find . -name '*.prof' -type f -delete
