@@ -11,6 +11,9 @@
 //     setting and deleting kill it.
 //   - a tombstone remembers a delete for longer than any lease lives.
 //
+// The highest version that a key has seen is remembered for as long as a
+// tombstone lives, and while anything else of the key does.
+//
 // Versions compare as (version, revision), never as floating-point numbers.
 package hot
 
@@ -21,7 +24,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-// How long marks live. A token outlives the longest statement of warm; a
+// How long marks live unless Timing says otherwise. A token outlives the longest statement of warm; a
 // tombstone outlives every lease.
 const (
 	TokenTTL     = 15 * time.Second
@@ -66,7 +69,8 @@ type Set struct {
 	// Deleted stores a tombstone for TombstoneTTL in place of a value.
 	Deleted bool
 	// TTL is how long the value may be served, from now; it is never longer
-	// than what is left of the document's own life.
+	// than what is left of the document's own life. At zero or below nothing
+	// is left: the version is seen, and nothing stored.
 	TTL time.Duration
 }
 
@@ -79,7 +83,8 @@ type Store interface {
 	Get(ctx context.Context, key tiering.Key, lease bool) (Lookup, error)
 
 	// Mark makes key pending under token: the value is dropped, leases die.
-	// Marking again with the same token renews its life.
+	// Marking again with the same token renews its life. A zero token is an
+	// error.
 	Mark(ctx context.Context, key tiering.Key, token Token) error
 
 	// Unmark removes the token of a write that did not commit. The entry
@@ -99,14 +104,16 @@ type Store interface {
 	Fill(ctx context.Context, key tiering.Key, lease Token, e Entry, ttl time.Duration) (stored bool, err error)
 
 	// Drop removes the value of key if it is at version and revision, or at
-	// anything when version is 0. Marks and what was seen stay.
+	// anything when version is 0. Marks, a tombstone among them, and what was
+	// seen stay.
 	Drop(ctx context.Context, key tiering.Key, version, revision int64) error
 
 	// Swap is the write of ephemeral documents, which live here alone: if cond
 	// holds for what stands, body (nil: a delete) becomes version
 	// max(previous+1, the store's clock in microseconds) and lives for ttl
 	// (0: until evicted). When cond does not hold, ok is false and the entry
-	// is what stands. CreatedAt is kept from the entry replaced.
+	// is what stands, zero when nothing does. CreatedAt is kept from the entry
+	// replaced; Meta.TTL is ttl. Nobody marks such a key.
 	Swap(ctx context.Context, key tiering.Key, cond tiering.Condition, body []byte, ttl time.Duration) (e Entry, ok bool, err error)
 
 	// Scan calls fn with every present key of the tenant and namespace whose
