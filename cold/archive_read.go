@@ -1,0 +1,158 @@
+package cold
+
+import (
+	"context"
+	"errors"
+	"io"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// Read returns the record that made version, from either copy, with its body
+// checked. It costs one ranged read of one block. loc is a location of the key
+// from the catalog.
+//
+// unavailable: a copy could not be reached and the other did not serve; the
+// bytes may well be there. corrupt: both copies answered, and neither holds
+// what the catalog says. not_found: the block is sound, and shows that the
+// version is one of the gaps between those of the location. invalid: version
+// is outside the location.
+func (a *Archive) Read(ctx context.Context, loc tiering.Location, version int64) (Record, tiering.Copy, error) {
+	return eitherCopy(ctx, a, loc.Segment, func(ctx context.Context, c tiering.Copy) (Record, error) {
+		return a.ReadFrom(ctx, c, loc, version)
+	})
+}
+
+// ReadFrom is Read from one copy alone. It does not call OnBad.
+func (a *Archive) ReadFrom(ctx context.Context, c tiering.Copy, loc tiering.Location, version int64) (Record, error) {
+	r, err := a.readFrom(ctx, c, loc, version)
+	return r, tiering.Wrap(err, "read "+loc.Segment+" from "+c.String(), tiering.Cold, loc.Key)
+}
+
+func (a *Archive) readFrom(ctx context.Context, c tiering.Copy, loc tiering.Location, version int64) (Record, error) {
+	ref, ok := loc.Block(version)
+	if !ok {
+		return Record{}, tiering.Invalidf("version %d is outside the location's %d to %d", version, loc.MinVersion, loc.MaxVersion)
+	}
+	block, err := a.buckets[c].Read(ctx, loc.Segment, ref.Offset, ref.Length)
+	if err != nil {
+		return Record{}, lostObject(err)
+	}
+	r, err := findVersion(block, loc.Key, ref.FirstVersion, version)
+	if errors.Is(err, tiering.ErrNotFound) && (version == loc.MinVersion || version == loc.MaxVersion) {
+		err = corruptErr(err, "the catalog says that the segment holds the version")
+	}
+	return r, err
+}
+
+// Versions returns the index entries of the location's key, in order, touches
+// and pins included, from either copy: what history and as-of reads need to
+// know before they read any body. It reads the segment's index, not its
+// blocks. Errors are those of Read.
+func (a *Archive) Versions(ctx context.Context, loc tiering.Location) ([]Entry, tiering.Copy, error) {
+	return eitherCopy(ctx, a, loc.Segment, func(ctx context.Context, c tiering.Copy) ([]Entry, error) {
+		entries, err := a.versions(ctx, c, loc)
+		return entries, tiering.Wrap(err, "read the index of "+loc.Segment+" from "+c.String(), tiering.Cold, loc.Key)
+	})
+}
+
+func (a *Archive) versions(ctx context.Context, c tiering.Copy, loc tiering.Location) ([]Entry, error) {
+	info, err := a.buckets[c].Stat(ctx, loc.Segment)
+	if err != nil {
+		return nil, lostObject(err)
+	}
+	s, err := openIndex(&objectReader{ctx, a.buckets[c], loc.Segment}, info.Size)
+	if err != nil {
+		return nil, lostObject(err)
+	}
+	if s.tenant != loc.Key.Tenant {
+		return nil, corruptf("the segment belongs to another tenant")
+	}
+	var out []Entry
+	cur := s.cursor()
+	for e, ok := cur.next(); ok; e, ok = cur.next() {
+		if d := e.Key.Compare(loc.Key); d == 0 {
+			out = append(out, e)
+		} else if d > 0 {
+			break
+		}
+	}
+	if cur.err == nil && len(out) == 0 {
+		return nil, corruptf("the catalog says that the segment holds the key")
+	}
+	return out, cur.err
+}
+
+// objectReader reads one object piece by piece.
+type objectReader struct {
+	ctx    context.Context
+	bucket Bucket
+	name   string
+}
+
+func (o *objectReader) ReadAt(p []byte, off int64) (int, error) {
+	b, err := o.bucket.Read(o.ctx, o.name, off, int64(len(p)))
+	return copy(p, b), err
+}
+
+// lostObject makes corrupt of errors that say: the bucket was reached, and what
+// the catalog says is there is not.
+func lostObject(err error) error {
+	switch {
+	case errors.Is(err, ErrNotExist):
+		return corruptErr(err, "the object is gone")
+	case errors.Is(err, io.ErrUnexpectedEOF):
+		return corruptErr(err, "the object is shorter than the catalog says")
+	}
+	return err
+}
+
+// eitherCopy asks one copy and, if that does not serve, the other. An answer
+// that would be the same from both ends it.
+func eitherCopy[T any](ctx context.Context, a *Archive, name string, read func(context.Context, tiering.Copy) (T, error)) (T, tiering.Copy, error) {
+	var none T
+	var worst error
+	order := a.order()
+	for i, c := range order {
+		v, err := patiently(ctx, a.patience, i+1 < len(order), c, read)
+		code := tiering.CodeOf(err)
+		if err == nil || code == tiering.CodeNotFound || code == tiering.CodeInvalid {
+			return v, c, err
+		}
+		if ctx.Err() != nil {
+			return none, c, err // the caller's time is up: that says nothing of the copy
+		}
+		if code != tiering.CodeCorrupt {
+			a.failed[c].Store(time.Now().UnixNano())
+		}
+		a.onBad(name, c, err)
+		// One copy that could not be asked leaves hope; corrupt leaves none.
+		if worst == nil || tiering.CodeOf(worst) == tiering.CodeCorrupt {
+			worst = err
+		}
+	}
+	return none, order[1], worst
+}
+
+// patiently bounds a read when there is another copy to turn to.
+func patiently[T any](ctx context.Context, limit time.Duration, bound bool, c tiering.Copy, read func(context.Context, tiering.Copy) (T, error)) (T, error) {
+	if bound {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, limit)
+		defer cancel()
+	}
+	return read(ctx, c)
+}
+
+// order puts a copy that could not be reached lately last.
+func (a *Archive) order() [2]tiering.Copy {
+	cool := func(c tiering.Copy) bool {
+		at := a.failed[c].Load()
+		return at == 0 || time.Since(time.Unix(0, at)) > a.cooldown
+	}
+	if !cool(tiering.Primary) && cool(tiering.Backup) {
+		return [2]tiering.Copy{tiering.Backup, tiering.Primary}
+	}
+	return copies
+}

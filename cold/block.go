@@ -1,0 +1,165 @@
+package cold
+
+import (
+	"bytes"
+	"iter"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// DecodeBlock yields the records of one block, as it lies in an object, in
+// order. It decompresses no further than the last record taken: a loop that
+// breaks has paid for nothing behind it. Bodies share one buffer; their digest
+// is not checked. An error, always corrupt, ends it.
+func DecodeBlock(tenant string, block []byte) iter.Seq2[Record, error] {
+	return func(yield func(Record, error) bool) {
+		s, err := scanBlock(tenant, block)
+		if err != nil {
+			yield(Record{}, err)
+			return
+		}
+		defer s.close()
+		for s.next() {
+			r, err := s.record()
+			if !yield(r, err) || err != nil {
+				return
+			}
+		}
+		if s.err != nil {
+			yield(Record{}, s.err)
+		}
+	}
+}
+
+// blockScanner walks the heads of a block, and reads a body when asked to.
+type blockScanner struct {
+	*unpacker
+	tenant string
+	left   int // records not seen yet
+	start  int // of the current record
+	body   int // offset of the current record's body
+	pos    int // offset of the next record
+	head   Record
+	err    error
+}
+
+func scanBlock(tenant string, block []byte) (*blockScanner, error) {
+	f, err := oneFrame(blockFrame, tenant, block)
+	if err != nil {
+		return nil, err
+	}
+	u, err := unpack(f)
+	if err != nil {
+		return nil, err
+	}
+	return &blockScanner{unpacker: u, tenant: tenant, left: f.count}, nil
+}
+
+// next moves to the next record, whose head is in s.head; false at the end or
+// at s.err.
+func (s *blockScanner) next() bool {
+	if s.err != nil {
+		return false
+	}
+	if s.left == 0 {
+		s.err = s.finish()
+		return false
+	}
+	s.left--
+	prev := s.head
+	s.err = s.readHead()
+	if s.err == nil && prev.Version > 0 && prev.Compare(s.head) >= 0 {
+		s.err = corruptf("records of the block are out of order at %s version %d", s.head.Key, s.head.Version)
+	}
+	return s.err == nil
+}
+
+func (s *blockScanner) readHead() error {
+	if err := s.fill(s.pos + prefixSize); err != nil {
+		return err
+	}
+	n, size := int64(le.Uint32(s.buf[s.pos:])), int64(le.Uint32(s.buf[s.pos+4:]))
+	if n > maxHead || size > MaxBody {
+		return corruptf("record says a head of %d and a body of %d bytes: out of range", n, size)
+	}
+	s.start, s.body = s.pos, s.pos+prefixSize+int(n)
+	s.pos = s.body + int(size)
+	if s.pos > cap(s.buf) {
+		return corruptf("record goes on behind the end of its block")
+	}
+	if err := s.fill(s.body); err != nil {
+		return err
+	}
+	r, err := parseHead(s.tenant, s.buf[s.start+prefixSize:s.body])
+	if err != nil {
+		return err
+	}
+	if size > 0 && r.Op != tiering.OpPut {
+		return corruptf("%s record has a body", r.Op)
+	}
+	s.head = r
+	return nil
+}
+
+// record returns the current record with its body, which shares the buffer.
+func (s *blockScanner) record() (Record, error) {
+	if err := s.fill(s.pos); err != nil {
+		return Record{}, err
+	}
+	r := s.head
+	if r.Op == tiering.OpPut {
+		r.Body = s.buf[s.body:s.pos:s.pos]
+	}
+	return r, nil
+}
+
+// finish checks that nothing but the records was in the block.
+func (s *blockScanner) finish() error {
+	if s.pos != cap(s.buf) {
+		return corruptf("block has %d bytes behind its last record", cap(s.buf)-s.pos)
+	}
+	if err := s.fill(s.pos); err != nil {
+		return err
+	}
+	return s.end()
+}
+
+// findVersion returns the record that made version of key, with a body of its
+// own whose digest holds. first is the lowest version of key that the block is
+// known to hold. A block that does not hold it is not the one that was meant:
+// corrupt. One that does, but not version, is sound, and the version never
+// was in it: not_found.
+func findVersion(block []byte, key tiering.Key, first, version int64) (Record, error) {
+	s, err := scanBlock(key.Tenant, block)
+	if err != nil {
+		return Record{}, err
+	}
+	defer s.close()
+	sound := false
+	for s.next() {
+		c := s.head.Key.Compare(key)
+		if c > 0 || c == 0 && s.head.Version > version {
+			break
+		}
+		if c < 0 || !s.head.Op.Versioned() {
+			continue
+		}
+		sound = sound || s.head.Version == first
+		if s.head.Version != version {
+			continue
+		}
+		r, err := s.record()
+		if err != nil {
+			return Record{}, err
+		}
+		r.Body = bytes.Clone(r.Body)
+		return r, r.checkDigest()
+	}
+	switch {
+	case s.err != nil:
+		return Record{}, s.err
+	case !sound:
+		return Record{}, corruptf("the block does not hold version %d, which the catalog places there", first)
+	}
+	return Record{}, &tiering.Error{Code: tiering.CodeNotFound, Tier: tiering.Cold, Detail: "no such version: the versions beside it are there"}
+}

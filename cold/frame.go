@@ -1,0 +1,131 @@
+package cold
+
+import (
+	"bytes"
+	"errors"
+	"hash/crc32"
+	"io"
+
+	"github.com/klauspost/compress/zstd"
+)
+
+// frameKind keeps a block from being taken for a page of the index.
+type frameKind byte
+
+const (
+	blockFrame frameKind = 'B'
+	indexFrame frameKind = 'I'
+)
+
+// frameHeader is the size of checksum, raw length, count and packed length.
+const frameHeader = 16
+
+var castagnoli = crc32.MakeTable(crc32.Castagnoli)
+
+// frameSum covers kind and tenant too: a frame cannot pass for one of another
+// tenant, wherever a catalog says that it lies.
+func frameSum(kind frameKind, tenant string, rest []byte) uint32 {
+	sum := crc32.Update(0, castagnoli, append([]byte{byte(kind)}, tenant...))
+	return crc32.Update(sum, castagnoli, rest)
+}
+
+// appendFrame compresses raw, which holds count items, and seals it.
+func appendFrame(dst []byte, enc *zstd.Encoder, kind frameKind, tenant string, raw []byte, count int) []byte {
+	start := len(dst)
+	dst = append(dst, make([]byte, frameHeader)...)
+	dst = enc.EncodeAll(raw, dst)
+	f := dst[start:]
+	le.PutUint32(f[4:], uint32(len(raw)))
+	le.PutUint32(f[8:], uint32(count))
+	le.PutUint32(f[12:], uint32(len(f)-frameHeader))
+	le.PutUint32(f, frameSum(kind, tenant, f[4:]))
+	return dst
+}
+
+// frame is a frame whose checksum and lengths hold.
+type frame struct {
+	raw    int // bytes when decompressed
+	count  int // items in it
+	packed []byte
+}
+
+// cutFrame takes the first frame off b.
+func cutFrame(kind frameKind, tenant string, b []byte) (f frame, rest []byte, err error) {
+	if len(b) < frameHeader {
+		return frame{}, nil, corruptf("frame of %d bytes is shorter than its header", len(b))
+	}
+	raw, count, packed := le.Uint32(b[4:]), le.Uint32(b[8:]), le.Uint32(b[12:])
+	if uint64(packed) > uint64(len(b)-frameHeader) {
+		return frame{}, nil, corruptf("frame says %d packed bytes, %d are there", packed, len(b)-frameHeader)
+	}
+	whole := b[:frameHeader+int(packed)]
+	if frameSum(kind, tenant, whole[4:]) != le.Uint32(b) {
+		return frame{}, nil, corruptf("frame fails its checksum")
+	}
+	if raw == 0 || raw > maxFrameRaw || count == 0 || count > raw {
+		return frame{}, nil, corruptf("frame says %d bytes in %d items: out of range", raw, count)
+	}
+	f = frame{raw: int(raw), count: int(count), packed: whole[frameHeader:]}
+	var h zstd.Header
+	if err := h.Decode(f.packed); err != nil {
+		return frame{}, nil, corruptErr(err, "frame is not zstd")
+	}
+	if h.Skippable || h.DictionaryID != 0 || !h.HasFCS || h.FrameContentSize != uint64(raw) || h.WindowSize > maxFrameRaw {
+		return frame{}, nil, corruptf("frame's zstd header does not say %d bytes", raw)
+	}
+	return f, b[len(whole):], nil
+}
+
+// oneFrame takes b as exactly one frame.
+func oneFrame(kind frameKind, tenant string, b []byte) (frame, error) {
+	f, rest, err := cutFrame(kind, tenant, b)
+	if err == nil && len(rest) > 0 {
+		err = corruptf("%d bytes behind the frame", len(rest))
+	}
+	return f, err
+}
+
+// unpacker decompresses a frame only as far as it is asked to.
+type unpacker struct {
+	dec *zstd.Decoder
+	buf []byte // what is decompressed; its capacity is the frame's raw size
+}
+
+// unpack starts on a frame. The caller closes it.
+func unpack(f frame) (*unpacker, error) {
+	dec, err := zstd.NewReader(bytes.NewReader(f.packed),
+		zstd.WithDecoderConcurrency(1), // no goroutines: decoding stops when reading stops
+		zstd.WithDecoderLowmem(true),
+		zstd.WithDecoderMaxWindow(maxFrameRaw),
+		zstd.WithDecoderMaxMemory(maxFrameRaw))
+	if err != nil {
+		return nil, corruptErr(err, "frame is not zstd")
+	}
+	return &unpacker{dec: dec, buf: make([]byte, 0, f.raw)}, nil
+}
+
+func (u *unpacker) close() { u.dec.Close() }
+
+// fill makes the first n bytes of the frame available in buf.
+func (u *unpacker) fill(n int) error {
+	if n > cap(u.buf) {
+		return corruptf("frame of %d bytes ends within an item", cap(u.buf))
+	}
+	for len(u.buf) < n {
+		m, err := u.dec.Read(u.buf[len(u.buf):n])
+		u.buf = u.buf[:len(u.buf)+m]
+		if err != nil && len(u.buf) < n {
+			return corruptErr(err, "frame does not decompress")
+		}
+	}
+	return nil
+}
+
+// end checks that the frame has no byte more than its raw size says.
+func (u *unpacker) end() error {
+	var one [1]byte
+	if n, err := u.dec.Read(one[:]); n > 0 || !errors.Is(err, io.EOF) {
+		return corruptErr(err, "frame does not end at %d bytes", cap(u.buf))
+	}
+	return nil
+}
