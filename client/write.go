@@ -1,0 +1,196 @@
+package client
+
+import (
+	"context"
+	"net/http"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// Put stores body, any JSON value, as the next version.
+func (c *Client) Put(ctx context.Context, ns, id string, body []byte, o *tiering.PutOptions) (*tiering.Receipt, error) {
+	r, err := keyed("put", http.MethodPut, "/v1/state", ns, id)
+	if err != nil {
+		return nil, err
+	}
+	r.carry("application/json", body)
+	if o == nil {
+		o = &tiering.PutOptions{}
+	}
+	r.set("user", o.User)
+	return c.receipt(ctx, r, &o.WriteOptions)
+}
+
+// Patch applies a merge patch or a JSON patch.
+func (c *Client) Patch(ctx context.Context, ns, id string, kind tiering.PatchKind, patch []byte, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	r, err := keyed("patch", http.MethodPatch, "/v1/state", ns, id)
+	if err != nil {
+		return nil, err
+	}
+	r.carry(string(kind), patch)
+	return c.receipt(ctx, r, o)
+}
+
+// Apply runs edit operations and answers the new values.
+func (c *Client) Apply(ctx context.Context, ns, id string, ops []tiering.EditOp, o *tiering.WriteOptions) (*tiering.Edited, error) {
+	r, err := keyed("edit", http.MethodPost, "/v1/edit", ns, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.json(map[string]any{"ops": ops}); err != nil {
+		return nil, err
+	}
+	var out tiering.Edited
+	ans, err := c.guarded(ctx, r, o, &out)
+	if err != nil {
+		return nil, err
+	}
+	c.complete(r, ans, &out.Receipt)
+	return &out, nil
+}
+
+// Delete leaves a tombstone. Deleting what is not there succeeds.
+func (c *Client) Delete(ctx context.Context, ns, id string, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	r, err := keyed("delete", http.MethodDelete, "/v1/state", ns, id)
+	if err != nil {
+		return nil, err
+	}
+	ans, err := c.guarded(ctx, r, o, nil)
+	if err != nil {
+		return nil, err
+	}
+	m, ok := metaOf(ns, id, ans.header)
+	if !ok {
+		return nil, r.wrap(r.unknown(foreign(ans.status, ans.header, ans.body)))
+	}
+	out := &tiering.Receipt{Meta: m, Hot: ans.header.Get("Tierd-Hot") == "true"}
+	c.complete(r, ans, out)
+	return out, nil
+}
+
+// Touch moves the expiry.
+func (c *Client) Touch(ctx context.Context, ns, id string, o *tiering.TouchOptions) (*tiering.Receipt, error) {
+	r, err := keyed("touch", http.MethodPost, "/v1/touch", ns, id)
+	if err != nil {
+		return nil, err
+	}
+	if o == nil {
+		o = &tiering.TouchOptions{}
+	}
+	body := struct {
+		TTL   string `json:"ttl,omitempty"`
+		Exact bool   `json:"exact,omitempty"`
+	}{Exact: o.Exact}
+	w := o.WriteOptions
+	if w.TTL != nil {
+		body.TTL, w.TTL = w.TTL.String(), nil // the body's, not the query's
+	}
+	if err := r.json(body); err != nil {
+		return nil, err
+	}
+	return c.receipt(ctx, r, &w)
+}
+
+// Pin keeps a document from being demoted, expired or collected; pinned false
+// lifts it.
+func (c *Client) Pin(ctx context.Context, ns, id string, pinned bool, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	op, method := "pin", http.MethodPut
+	if !pinned {
+		op, method = "unpin", http.MethodDelete
+	}
+	r, err := keyed(op, method, "/v1/pin", ns, id)
+	if err != nil {
+		return nil, err
+	}
+	return c.receipt(ctx, r, o)
+}
+
+// Rollback makes a new version with the content of an old one.
+func (c *Client) Rollback(ctx context.Context, ns, id string, version int64, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	r, err := keyed("rollback", http.MethodPost, "/v1/rollback", ns, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.json(map[string]int64{"version": version}); err != nil {
+		return nil, err
+	}
+	return c.receipt(ctx, r, o)
+}
+
+// Batch runs many operations, all or nothing when atomic. An atomic batch that
+// failed is an error with Batch set and FailedOp naming the operation.
+func (c *Client) Batch(ctx context.Context, b *tiering.Batch) (*tiering.BatchResult, error) {
+	r := newCall("batch", http.MethodPost, "/v1/batch", "", "")
+	if b == nil {
+		b = &tiering.Batch{}
+	}
+	if err := r.json(b); err != nil {
+		return nil, err
+	}
+	ans, err := c.write(ctx, r, b.IdempotencyKey)
+	if err != nil {
+		return nil, err
+	}
+	var out tiering.BatchResult
+	if err := ans.decode(r, &out); err != nil {
+		return nil, err
+	}
+	out.Replayed = out.Replayed || replayed(ans)
+	for i, res := range out.Results {
+		if i < len(b.Ops) && res.Receipt != nil {
+			c.wrote(b.Ops[i].Namespace, b.Ops[i].ID, res.Receipt.Version)
+		}
+	}
+	return &out, nil
+}
+
+// carry makes body the request's, byte for byte. An empty one is sent as such:
+// what is wrong with it is the node's to say.
+func (r *call) carry(kind string, body []byte) {
+	if body == nil {
+		body = []byte{}
+	}
+	r.body = body
+	r.header.Set("Content-Type", kind)
+}
+
+// guarded sends a mutation under its options and decodes the answer into out,
+// unless that is nil.
+func (c *Client) guarded(ctx context.Context, r *call, o *tiering.WriteOptions, out any) (*answer, error) {
+	if o == nil {
+		o = &tiering.WriteOptions{}
+	}
+	setCondition(r.header, o.If)
+	if o.TTL != nil {
+		r.query.Set("ttl", o.TTL.String())
+	}
+	ans, err := c.write(ctx, r, o.IdempotencyKey)
+	if err != nil || out == nil {
+		return ans, err
+	}
+	return ans, ans.decode(r, out)
+}
+
+// receipt is guarded for answers that are a Receipt.
+func (c *Client) receipt(ctx context.Context, r *call, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	var out tiering.Receipt
+	ans, err := c.guarded(ctx, r, o, &out)
+	if err != nil {
+		return nil, err
+	}
+	c.complete(r, ans, &out)
+	return &out, nil
+}
+
+// complete adds to a receipt what status and headers say, and remembers the
+// write.
+func (c *Client) complete(r *call, ans *answer, out *tiering.Receipt) {
+	out.Created = out.Created || ans.status == http.StatusCreated
+	out.Replayed = out.Replayed || replayed(ans)
+	if out.Warnings == nil {
+		out.Warnings = warningsOf(ans.header)
+	}
+	c.wrote(r.key.Namespace, r.key.ID, out.Version)
+}
+
+func replayed(ans *answer) bool { return ans.header.Get("Idempotent-Replayed") == "true" }
