@@ -83,7 +83,7 @@ func (a *Archive) Name(now time.Time, token int64) string {
 	// Clamped to what a ULID holds, so that a wild clock cannot make it fail.
 	ms := uint64(min(max(now.UnixMilli(), 0), int64(ulid.MaxTime())))
 	var id ulid.ULID
-	_ = id.SetTime(ms)      // fails only beyond MaxTime
+	_ = id.SetTime(ms)       // fails only beyond MaxTime
 	_, _ = rand.Read(id[6:]) // never fails
 	return SegmentPrefix + strings.ToLower(id.String()) + "-" + strconv.FormatInt(token, 10) + ".tseg"
 }

@@ -37,7 +37,7 @@ func (a *Archive) readFrom(ctx context.Context, c tiering.Copy, loc tiering.Loca
 	}
 	block, err := a.buckets[c].Read(ctx, loc.Segment, ref.Offset, ref.Length)
 	if err != nil {
-		return Record{}, lostObject(err)
+		return Record{}, a.lost(ctx, c, loc.Segment, ref.Offset+ref.Length, err)
 	}
 	r, err := findVersion(block, loc.Key, ref.FirstVersion, version)
 	if errors.Is(err, tiering.ErrNotFound) && (version == loc.MinVersion || version == loc.MaxVersion) {
@@ -60,11 +60,11 @@ func (a *Archive) Versions(ctx context.Context, loc tiering.Location) ([]Entry, 
 func (a *Archive) versions(ctx context.Context, c tiering.Copy, loc tiering.Location) ([]Entry, error) {
 	info, err := a.buckets[c].Stat(ctx, loc.Segment)
 	if err != nil {
-		return nil, lostObject(err)
+		return nil, a.lost(ctx, c, loc.Segment, 0, err)
 	}
 	s, err := openIndex(&objectReader{ctx, a.buckets[c], loc.Segment}, info.Size)
 	if err != nil {
-		return nil, lostObject(err)
+		return nil, a.lost(ctx, c, loc.Segment, info.Size, err)
 	}
 	if s.tenant != loc.Key.Tenant {
 		return nil, corruptf("the segment belongs to another tenant")
@@ -96,14 +96,21 @@ func (o *objectReader) ReadAt(p []byte, off int64) (int, error) {
 	return copy(p, b), err
 }
 
-// lostObject makes corrupt of errors that say: the bucket was reached, and what
-// the catalog says is there is not.
-func lostObject(err error) error {
-	switch {
-	case errors.Is(err, ErrNotExist):
+// lost makes corrupt of an error that says: the bucket was reached, and what
+// should be there is not. A reply that ended early says so only when the object
+// is indeed shorter than need; else the connection was cut.
+func (a *Archive) lost(ctx context.Context, c tiering.Copy, name string, need int64, err error) error {
+	if errors.Is(err, io.ErrUnexpectedEOF) {
+		info, statErr := a.buckets[c].Stat(ctx, name)
+		if statErr == nil && info.Size < need {
+			return corruptErr(err, "the object has %d bytes, not the %d that the catalog needs", info.Size, need)
+		}
+		if errors.Is(statErr, ErrNotExist) {
+			err = statErr
+		}
+	}
+	if errors.Is(err, ErrNotExist) {
 		return corruptErr(err, "the object is gone")
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return corruptErr(err, "the object is shorter than the catalog says")
 	}
 	return err
 }

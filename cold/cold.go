@@ -28,7 +28,8 @@ type ObjectInfo struct {
 
 // Bucket holds objects by name. Names are made by tierd alone (segments,
 // markers) from [a-z0-9./_-], without empty or dot segments, at most 255 bytes
-// a segment; a driver refuses others. Methods are safe for concurrent use and
+// a segment; a driver refuses others with CheckName. No name is another's
+// followed by a slash. Methods are safe for concurrent use and
 // honour the context. Errors are raw but for ErrExist and ErrNotExist.
 type Bucket interface {
 	// Create writes an object that is not there yet, whole and durable or not
