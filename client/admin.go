@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"net/http"
+	"time"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -74,7 +75,12 @@ func (c *Client) namespace(ctx context.Context, r *call, o *tiering.WriteOptions
 // is tried once: a node keeps no secret that it could answer a second time.
 func (c *Client) CreateKey(ctx context.Context, k tiering.APIKey) (*tiering.APIKey, error) {
 	r := newCall("create key", http.MethodPost, "/v1/keys", "", "")
-	if err := r.json(k); err != nil {
+	body := struct {
+		Name      string        `json:"name,omitempty"`
+		Scope     tiering.Scope `json:"scope,omitzero"`
+		ExpiresAt time.Time     `json:"expires_at,omitzero"`
+	}{k.Name, k.Scope, k.ExpiresAt}
+	if err := r.json(body); err != nil {
 		return nil, err
 	}
 	r.write = true

@@ -10,13 +10,13 @@ import (
 
 // eventOf reads an event, or the problem that ends the stream.
 func eventOf(fr frame) (tiering.Event, error) {
-	if fr.event == "error" {
+	var ev tiering.Event
+	if fr.event == "problem" {
 		var p tiering.Problem
 		if err := json.Unmarshal(fr.data, &p); err == nil && p.Code != "" {
-			return tiering.Event{}, p.Error()
+			return ev, p.Error()
 		}
 	}
-	var ev tiering.Event
 	if err := json.Unmarshal(fr.data, &ev); err != nil {
 		return ev, &tiering.Error{Code: tiering.CodeCorrupt, Detail: "event " + strconv.Quote(fr.id) + " cannot be read", Err: err}
 	}

@@ -136,10 +136,10 @@ func readCall(op, method, ns, id string, o tiering.GetOptions) (*call, error) {
 	if o.MinVersion != 0 {
 		q.Set("min_version", strconv.FormatInt(o.MinVersion, 10))
 	}
-	if o.Default != nil {
+	switch {
+	case o.Default != nil: // it stands in place of the policy's
 		q.Set("default", string(o.Default))
-	}
-	if o.NoDefault {
+	case o.NoDefault:
 		q.Set("no_default", "true")
 	}
 	return r, nil

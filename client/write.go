@@ -18,6 +18,7 @@ func (c *Client) Put(ctx context.Context, ns, id string, body []byte, o *tiering
 		o = &tiering.PutOptions{}
 	}
 	r.set("user", o.User)
+	r.ttl(&o.WriteOptions)
 	return c.receipt(ctx, r, &o.WriteOptions)
 }
 
@@ -28,6 +29,7 @@ func (c *Client) Patch(ctx context.Context, ns, id string, kind tiering.PatchKin
 		return nil, err
 	}
 	r.carry(string(kind), patch)
+	r.ttl(o)
 	return c.receipt(ctx, r, o)
 }
 
@@ -40,6 +42,7 @@ func (c *Client) Apply(ctx context.Context, ns, id string, ops []tiering.EditOp,
 	if err := r.json(map[string]any{"ops": ops}); err != nil {
 		return nil, err
 	}
+	r.ttl(o)
 	var out tiering.Edited
 	ans, err := c.guarded(ctx, r, o, &out)
 	if err != nil {
@@ -81,14 +84,13 @@ func (c *Client) Touch(ctx context.Context, ns, id string, o *tiering.TouchOptio
 		TTL   string `json:"ttl,omitempty"`
 		Exact bool   `json:"exact,omitempty"`
 	}{Exact: o.Exact}
-	w := o.WriteOptions
-	if w.TTL != nil {
-		body.TTL, w.TTL = w.TTL.String(), nil // the body's, not the query's
+	if o.TTL != nil {
+		body.TTL = o.TTL.String()
 	}
 	if err := r.json(body); err != nil {
 		return nil, err
 	}
-	return c.receipt(ctx, r, &w)
+	return c.receipt(ctx, r, &o.WriteOptions)
 }
 
 // Pin keeps a document from being demoted, expired or collected; pinned false
@@ -114,6 +116,7 @@ func (c *Client) Rollback(ctx context.Context, ns, id string, version int64, o *
 	if err := r.json(map[string]int64{"version": version}); err != nil {
 		return nil, err
 	}
+	r.ttl(o)
 	return c.receipt(ctx, r, o)
 }
 
@@ -154,6 +157,14 @@ func (r *call) carry(kind string, body []byte) {
 	r.header.Set("Content-Type", kind)
 }
 
+// ttl asks for a change of expiry. Calls that leave no document to expire do
+// not use it.
+func (r *call) ttl(o *tiering.WriteOptions) {
+	if o != nil && o.TTL != nil {
+		r.query.Set("ttl", o.TTL.String())
+	}
+}
+
 // guarded sends a mutation under its options and decodes the answer into out,
 // unless that is nil.
 func (c *Client) guarded(ctx context.Context, r *call, o *tiering.WriteOptions, out any) (*answer, error) {
@@ -161,9 +172,6 @@ func (c *Client) guarded(ctx context.Context, r *call, o *tiering.WriteOptions, 
 		o = &tiering.WriteOptions{}
 	}
 	setCondition(r.header, o.If)
-	if o.TTL != nil {
-		r.query.Set("ttl", o.TTL.String())
-	}
 	ans, err := c.write(ctx, r, o.IdempotencyKey)
 	if err != nil || out == nil {
 		return ans, err
