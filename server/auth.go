@@ -1,0 +1,70 @@
+package server
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// authenticate returns whom the request speaks for.
+func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, a access) (tiering.Principal, error) {
+	everyone := tiering.Principal{Tenant: tiering.DefaultTenant}
+	if s.opts.Authenticate == nil || a == open || a == metered && s.opts.OpenMetrics {
+		return everyone, nil
+	}
+	secret, err := secretOf(r.Header)
+	if err != nil {
+		return tiering.Principal{}, err
+	}
+	if secret == "" {
+		w.Header().Set("WWW-Authenticate", `Bearer realm="tierd"`)
+		return tiering.Principal{}, tiering.Errorf(tiering.CodeUnauthenticated,
+			"an API key is needed: send Authorization: Bearer KEY, or X-API-Key: KEY")
+	}
+	p, err := s.opts.Authenticate(r.Context(), secret)
+	if err != nil {
+		if tiering.CodeOf(err) == tiering.CodeUnauthenticated {
+			w.Header().Set("WWW-Authenticate", `Bearer realm="tierd", error="invalid_token"`)
+		}
+		return tiering.Principal{}, err
+	}
+	if a == metered && !mayAdminister(p.Scope) {
+		return tiering.Principal{}, tiering.Errorf(tiering.CodeForbidden, "metrics need a key with the verb admin")
+	}
+	return p, nil
+}
+
+// mayAdminister reports whether the scope holds the admin verb.
+func mayAdminister(s tiering.Scope) bool {
+	return len(s.Verbs) == 0 || slices.Contains(s.Verbs, tiering.VerbAdmin)
+}
+
+// secretOf returns the API key of a request, "" when it carries none. Two keys
+// that differ are refused rather than one of them chosen.
+func secretOf(h http.Header) (string, error) {
+	auth, key := h.Values("Authorization"), h.Values("X-Api-Key")
+	if len(auth) > 1 || len(key) > 1 {
+		return "", tiering.Invalidf("send one Authorization or one X-API-Key header")
+	}
+	var secret string
+	if len(auth) == 1 {
+		scheme, rest, _ := strings.Cut(auth[0], " ")
+		rest = strings.TrimSpace(rest)
+		if !strings.EqualFold(scheme, "Bearer") || rest == "" {
+			return "", tiering.Errorf(tiering.CodeUnauthenticated, "Authorization: want Bearer KEY")
+		}
+		secret = rest
+	}
+	if len(key) == 1 {
+		if key[0] == "" {
+			return "", tiering.Errorf(tiering.CodeUnauthenticated, "X-API-Key is empty")
+		}
+		if secret != "" && secret != key[0] {
+			return "", tiering.Invalidf("Authorization and X-API-Key hold different keys: send one")
+		}
+		secret = key[0]
+	}
+	return secret, nil
+}

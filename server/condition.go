@@ -1,0 +1,142 @@
+package server
+
+import (
+	"net/http"
+	"strconv"
+	"strings"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// etag is the entity tag of a version: its number in quotes.
+func etag(version int64) string {
+	b := make([]byte, 0, 24)
+	b = append(b, '"')
+	b = strconv.AppendInt(b, version, 10)
+	return string(append(b, '"'))
+}
+
+// writeCondition reads If-Match and If-None-Match of a write.
+func writeCondition(h http.Header) (tiering.Condition, error) {
+	match, none := h.Values("If-Match"), h.Values("If-None-Match")
+	switch {
+	case len(match) == 0 && len(none) == 0:
+		return tiering.Condition{}, nil
+	case len(match) > 0 && len(none) > 0:
+		return tiering.Condition{}, tiering.Invalidf("If-Match and If-None-Match together: send one")
+	case len(none) > 0:
+		if len(none) != 1 || strings.TrimSpace(none[0]) != "*" {
+			return tiering.Condition{}, tiering.Invalidf("If-None-Match %q: on a write it is *, which creates", strings.Join(none, ", "))
+		}
+		return tiering.IfAbsent(), nil
+	}
+	v := strings.TrimSpace(strings.Join(match, ", "))
+	if v == "*" {
+		return tiering.IfExists(), nil
+	}
+	version, ok := parseTag(v)
+	if !ok {
+		return tiering.Condition{}, tiering.Invalidf(`If-Match %q: want one version in quotes such as "3", or *`, v)
+	}
+	return tiering.IfVersion(version), nil
+}
+
+// parseTag reads a version as an entity tag: "3", 3, or W/"3" as proxies that
+// compress write it. A version names exact bytes, so the weak mark means nothing.
+func parseTag(s string) (int64, bool) {
+	s, weak := strings.CutPrefix(s, "W/")
+	if len(s) >= 2 && s[0] == '"' && s[len(s)-1] == '"' {
+		return parseVersion(s[1 : len(s)-1])
+	}
+	if weak {
+		return 0, false
+	}
+	return parseVersion(s)
+}
+
+// tagList is the If-Match or If-None-Match of a read.
+type tagList struct {
+	given    bool
+	any      bool
+	versions []int64
+}
+
+// readTags reads a list of entity tags. Tags of other servers are legal and
+// match nothing; what is no tag at all is refused.
+func readTags(h http.Header, name string) (tagList, error) {
+	values := h.Values(name)
+	if len(values) == 0 {
+		return tagList{}, nil
+	}
+	list := tagList{given: true}
+	s := strings.TrimSpace(strings.Join(values, ","))
+	if s == "*" {
+		list.any = true
+		return list, nil
+	}
+	for part := range strings.SplitSeq(s, ",") {
+		part = strings.TrimSpace(part)
+		if v, ok := parseTag(part); ok {
+			list.versions = append(list.versions, v)
+			continue
+		}
+		if !foreignTag(part) {
+			return tagList{}, tiering.Invalidf(`%s %q: want entity tags such as "3", or *`, name, s)
+		}
+	}
+	return list, nil
+}
+
+// foreignTag reports whether s has the form of an entity tag.
+func foreignTag(s string) bool {
+	s = strings.TrimPrefix(s, "W/")
+	return len(s) > 2 && s[0] == '"' && s[len(s)-1] == '"' && !strings.ContainsAny(s[1:len(s)-1], "\" ")
+}
+
+// matches reports whether the list names version.
+func (l tagList) matches(version int64) bool {
+	if l.any {
+		return true
+	}
+	for _, v := range l.versions {
+		if v == version {
+			return true
+		}
+	}
+	return false
+}
+
+// idempotencyKey reads the header, "" when it is absent.
+func idempotencyKey(h http.Header) (string, error) {
+	values := h.Values("Idempotency-Key")
+	if len(values) == 0 {
+		return "", nil
+	}
+	k := values[0]
+	if len(values) > 1 || k == "" || len(k) > 255 {
+		return "", tiering.Invalidf("Idempotency-Key: want one header of 1 to 255 bytes")
+	}
+	for i := 0; i < len(k); i++ {
+		if k[i] < 0x20 || k[i] > 0x7e {
+			return "", tiering.Invalidf("Idempotency-Key: byte %d is not printable ASCII", i)
+		}
+	}
+	return k, nil
+}
+
+// writeOptions reads what guards a write: condition, idempotency key, ttl.
+func (c *call) writeOptions() (tiering.WriteOptions, error) {
+	cond, err := writeCondition(c.r.Header)
+	if err != nil {
+		return tiering.WriteOptions{}, err
+	}
+	key, err := idempotencyKey(c.r.Header)
+	if err != nil {
+		return tiering.WriteOptions{}, err
+	}
+	o := tiering.WriteOptions{If: cond, IdempotencyKey: key}
+	if c.op.knows("ttl") {
+		o.TTL = c.q.ttl("ttl")
+	}
+	return o, c.q.err
+}

@@ -1,0 +1,302 @@
+package server
+
+import (
+	"mime"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+const statePath = "/v1/state/{ns}/{id...}"
+
+func documentOperations() []*operation {
+	return []*operation{
+		{
+			id: "putDocument", method: http.MethodPut, path: statePath, tag: "documents",
+			summary: "Store a document",
+			about:   "Stores the body, any JSON value, as the next version. Key order and the text of numbers are kept.",
+			query:   []param{ttlParam, {name: "user", about: "Owner of the key, fixed when it is created.", schema: str(), example: "ada"}},
+			headers: writeHeaders,
+			body:    &body{about: "Any JSON value.", media: []media{{"application/json", anyJSON(), exampleDocument}}},
+			answers: []answer{
+				{http.StatusOK, "Replaced.", receiptHeaders, jsonOf("Receipt", exampleReceipt)},
+				{http.StatusCreated, "Created: nothing stood under the key.", receiptHeaders, jsonOf("Receipt", exampleReceipt)},
+			},
+			codes: writeCodes,
+			run:   (*call).putDocument,
+		},
+		{
+			id: "getDocument", method: http.MethodGet, path: statePath, tag: "documents",
+			summary: "Read a document",
+			about:   "Answers exactly the bytes that were stored, compacted. A default is marked with Tierd-Default and has no ETag.",
+			query:   readParams,
+			headers: readHeaders,
+			answers: []answer{
+				{http.StatusOK, "The document, or the part that pointer names.", documentHeaders, &media{"application/json", anyJSON(), exampleDocument}},
+				{http.StatusNotModified, "The version that If-None-Match names still stands.", documentHeaders, nil},
+			},
+			codes: readCodes,
+			run:   (*call).getDocument,
+		},
+		{
+			id: "headDocument", method: http.MethodHead, path: statePath, tag: "documents",
+			summary: "Read a document's headers",
+			about:   "As a get without the bytes. Cold bytes are not read for it.",
+			query:   readParams,
+			headers: readHeaders,
+			answers: []answer{
+				{http.StatusOK, "It is there.", documentHeaders, nil},
+				{http.StatusNotModified, "The version that If-None-Match names still stands.", documentHeaders, nil},
+			},
+			codes: readCodes,
+			run:   (*call).headDocument,
+		},
+		{
+			id: "patchDocument", method: http.MethodPatch, path: statePath, tag: "documents",
+			summary: "Change parts of a document",
+			about: "The Content-Type says how: a merge patch (RFC 7396; an absent document starts from {}) or a JSON patch (RFC 6902; 404 when absent). " +
+				"application/json is refused, because it does not say which.",
+			query:   []param{ttlParam},
+			headers: writeHeaders,
+			body: &body{about: "The patch.", media: []media{
+				{string(tiering.MergePatch), anyJSON(), map[string]any{"status": "done", "draft": nil}},
+				{string(tiering.JSONPatch), ref("JSONPatch"), []any{map[string]any{"op": "replace", "path": "/status", "value": "done"}}},
+			}},
+			answers: []answer{
+				{http.StatusOK, "Changed.", receiptHeaders, jsonOf("Receipt", exampleReceipt)},
+				{http.StatusCreated, "Created: nothing stood under the key.", receiptHeaders, jsonOf("Receipt", exampleReceipt)},
+			},
+			codes: writeCodes,
+			run:   (*call).patchDocument,
+		},
+		{
+			id: "deleteDocument", method: http.MethodDelete, path: statePath, tag: "documents",
+			summary: "Delete a document",
+			about:   "Leaves a tombstone; history stays by the policy. Deleting what is not there succeeds.",
+			headers: writeHeaders,
+			answers: []answer{{http.StatusNoContent, "Nothing stands under the key. ETag is the tombstone's version.", []string{"ETag", "Idempotent-Replayed"}, nil}},
+			codes:   writeCodes,
+			run:     (*call).deleteDocument,
+		},
+	}
+}
+
+func (c *call) putDocument() error {
+	w, err := c.writeOptions()
+	if err != nil {
+		return err
+	}
+	if kind := c.contentType(); kind == string(tiering.MergePatch) || kind == string(tiering.JSONPatch) {
+		return tiering.Invalidf("Content-Type %s on a PUT, which replaces the document: use PATCH", kind)
+	}
+	b, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	rec, err := c.svc.Put(c.ctx(), c.ns, c.id, b, &tiering.PutOptions{WriteOptions: w, User: c.q.text("user")})
+	if err != nil {
+		return err
+	}
+	return c.replyReceipt(rec, rec)
+}
+
+func (c *call) patchDocument() error {
+	w, err := c.writeOptions()
+	if err != nil {
+		return err
+	}
+	kind := tiering.PatchKind(c.contentType())
+	if kind != tiering.MergePatch && kind != tiering.JSONPatch {
+		return tiering.Invalidf("Content-Type %q of a patch: want %s or %s", kind, tiering.MergePatch, tiering.JSONPatch)
+	}
+	b, err := c.readBody()
+	if err != nil {
+		return err
+	}
+	rec, err := c.svc.Patch(c.ctx(), c.ns, c.id, kind, b, &w)
+	if err != nil {
+		return err
+	}
+	return c.replyReceipt(rec, rec)
+}
+
+func (c *call) deleteDocument() error {
+	w, err := c.writeOptions()
+	if err != nil {
+		return err
+	}
+	rec, err := c.svc.Delete(c.ctx(), c.ns, c.id, &w)
+	if err != nil {
+		return err
+	}
+	c.receiptHeaders(rec)
+	c.w.WriteHeader(http.StatusNoContent)
+	return nil
+}
+
+// contentType returns the media type of the body without its parameters.
+func (c *call) contentType() string {
+	v := c.r.Header.Get("Content-Type")
+	kind, _, err := mime.ParseMediaType(v)
+	if err != nil {
+		return strings.TrimSpace(v)
+	}
+	return kind
+}
+
+// replyReceipt answers a write with v, the receipt or what embeds it.
+func (c *call) replyReceipt(rec *tiering.Receipt, v any) error {
+	c.receiptHeaders(rec)
+	if !rec.Created {
+		return c.reply(http.StatusOK, v)
+	}
+	u := url.URL{Path: "/v1/state/" + rec.Namespace + "/" + rec.ID}
+	c.w.Header().Set("Location", u.EscapedPath())
+	return c.reply(http.StatusCreated, v)
+}
+
+func (c *call) receiptHeaders(rec *tiering.Receipt) {
+	h := c.w.Header()
+	if rec.Version > 0 {
+		h.Set("ETag", etag(rec.Version))
+	}
+	if !rec.ExpiresAt.IsZero() {
+		h.Set("Tierd-Expires-At", rec.ExpiresAt.UTC().Format(time.RFC3339Nano))
+	}
+	if rec.Replayed {
+		h.Set("Idempotent-Replayed", "true")
+	}
+	if len(rec.Warnings) > 0 {
+		h.Set("Tierd-Warning", strings.Join(rec.Warnings, ", "))
+	}
+}
+
+// getOptions reads what a read asks for.
+func (c *call) getOptions() (*tiering.GetOptions, error) {
+	q := &c.q
+	if q.values == nil {
+		return nil, nil
+	}
+	o := &tiering.GetOptions{
+		Version: q.version("version"), AsOf: q.instant("as_of"), Pointer: q.text("pointer"),
+		Strong:     q.choice("consistency", "strong", "cached") == "strong",
+		MinVersion: q.count("min_version"), Default: q.json("default"), NoDefault: q.flag("no_default"),
+	}
+	if q.has("version") && q.has("as_of") {
+		q.fail("version and as_of together: give one")
+	}
+	if q.has("default") && o.NoDefault {
+		q.fail("default and no_default together: give one")
+	}
+	if o.Pointer != "" && o.Pointer[0] != '/' {
+		q.fail("pointer=%q: a JSON Pointer starts with /", o.Pointer)
+	}
+	return o, q.err
+}
+
+func (c *call) getDocument() error {
+	o, err := c.getOptions()
+	if err != nil {
+		return err
+	}
+	pre, err := readPreconditions(c.r.Header)
+	if err != nil {
+		return err
+	}
+	doc, err := c.svc.Get(c.ctx(), c.ns, c.id, o)
+	if err != nil {
+		return err
+	}
+	c.metaHeaders(&doc.Meta)
+	h := c.w.Header()
+	if doc.Tier != "" {
+		h.Set("Tierd-Tier", string(doc.Tier))
+	}
+	if doc.Stale {
+		h.Set("Tierd-Stale", "true")
+	}
+	if doc.Default != "" {
+		h.Set("Tierd-Default", doc.Default)
+	}
+	if done, err := c.precondition(pre, doc.Version); done || err != nil {
+		return err
+	}
+	c.send(http.StatusOK, "application/json", doc.Body)
+	return nil
+}
+
+func (c *call) headDocument() error {
+	o, err := c.getOptions()
+	if err != nil {
+		return err
+	}
+	pre, err := readPreconditions(c.r.Header)
+	if err != nil {
+		return err
+	}
+	meta, err := c.svc.Head(c.ctx(), c.ns, c.id, o)
+	if err != nil {
+		return err
+	}
+	c.metaHeaders(meta)
+	if done, err := c.precondition(pre, meta.Version); done || err != nil {
+		return err
+	}
+	h := c.w.Header()
+	h.Set("Content-Type", "application/json")
+	h.Set("Cache-Control", "no-cache")
+	switch {
+	case meta.Version == 0:
+		h.Set("Tierd-Default", "absent")
+	case o == nil || o.Pointer == "": // the size of a part is not known without its bytes
+		h.Set("Content-Length", strconv.FormatInt(meta.Size, 10))
+	}
+	c.w.WriteHeader(http.StatusOK)
+	return nil
+}
+
+// metaHeaders says what is known of a stored version. A default has version 0
+// and none of them.
+func (c *call) metaHeaders(m *tiering.Meta) {
+	if m.Version == 0 {
+		return
+	}
+	h := c.w.Header()
+	h.Set("ETag", etag(m.Version))
+	if !m.UpdatedAt.IsZero() {
+		h.Set("Last-Modified", m.UpdatedAt.UTC().Format(http.TimeFormat))
+	}
+	if !m.ExpiresAt.IsZero() {
+		h.Set("Tierd-Expires-At", m.ExpiresAt.UTC().Format(time.RFC3339Nano))
+	}
+}
+
+// preconditions are the conditional headers of a read.
+type preconditions struct{ match, none tagList }
+
+func readPreconditions(h http.Header) (p preconditions, err error) {
+	if p.match, err = readTags(h, "If-Match"); err != nil {
+		return p, err
+	}
+	p.none, err = readTags(h, "If-None-Match")
+	return p, err
+}
+
+// precondition judges the version found, in the order of RFC 9110, section
+// 13.2.2. It answers 304 itself and then reports done.
+func (c *call) precondition(p preconditions, version int64) (done bool, err error) {
+	if p.match.given && (version == 0 || !p.match.matches(version)) {
+		return false, &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: version,
+			Detail: "the version that stands is not one that If-Match names"}
+	}
+	if version != 0 && p.none.given && p.none.matches(version) {
+		c.w.Header().Set("Cache-Control", "no-cache")
+		c.w.WriteHeader(http.StatusNotModified)
+		return true, nil
+	}
+	return false, nil
+}
