@@ -102,10 +102,11 @@ func TestDirections(t *testing.T) {
 	}
 }
 
-// load asks the go command for all packages of the module in dir.
+// load asks the go command for all packages of the module in dir. Imports that
+// lead nowhere are left to the compiler.
 func load(dir string) (graph, error) {
 	g := graph{imports: map[string][]string{}, own: map[string]bool{}, standard: map[string]bool{}}
-	cmd := exec.Command("go", "list", "-deps", "-json=ImportPath,Standard,Imports,Module", "./...")
+	cmd := exec.Command("go", "list", "-e", "-deps", "-json=ImportPath,Standard,Imports,Module", "./...")
 	cmd.Dir, cmd.Stderr = dir, os.Stderr
 	out, err := cmd.Output()
 	if err != nil {
