@@ -3,6 +3,7 @@ package tiering
 import (
 	"context"
 	"encoding/json"
+	"strconv"
 	"time"
 )
 
@@ -122,6 +123,19 @@ func (c Condition) Absent() bool { return c.kind == condAbsent }
 
 // Exists reports whether c wants anything to stand.
 func (c Condition) Exists() bool { return c.kind == condExists }
+
+// String writes c as an HTTP client would say it.
+func (c Condition) String() string {
+	switch c.kind {
+	case condAbsent:
+		return "If-None-Match: *"
+	case condExists:
+		return "If-Match: *"
+	case condVersion:
+		return `If-Match: "` + strconv.FormatInt(c.version, 10) + `"`
+	}
+	return ""
+}
 
 // Holds reports whether c lets a write through where version stands (0: nothing).
 func (c Condition) Holds(version int64) bool {

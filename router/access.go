@@ -1,0 +1,84 @@
+package router
+
+import (
+	"slices"
+	"strings"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// admit checks a key's name and that the principal may do verb to it. Whose
+// document it is can only be checked where it is read: see mayRead, and Row.User
+// in a commit.
+func (r *Router) admit(verb tiering.Verb, ns, id string) (tiering.Key, error) {
+	k := r.key(ns, id)
+	if err := k.Validate(); err != nil {
+		return k, err
+	}
+	if err := r.allow(verb, ns); err != nil {
+		return k, err
+	}
+	s := r.who.Scope
+	if len(s.Prefixes) > 0 && !slices.ContainsFunc(s.Prefixes, func(p string) bool { return strings.HasPrefix(id, p) }) {
+		return k, tiering.Errorf(tiering.CodeForbidden, "the API key is limited to ids that start with %s", quoted(s.Prefixes))
+	}
+	return k, nil
+}
+
+// admitNamespace is admit for calls on a whole namespace.
+func (r *Router) admitNamespace(verb tiering.Verb, ns string) error {
+	if err := tiering.ValidateNamespace(ns); err != nil {
+		return err
+	}
+	return r.allow(verb, ns)
+}
+
+// allow checks verb and namespace. The empty namespace stands for all of them.
+func (r *Router) allow(verb tiering.Verb, ns string) error {
+	s := r.who.Scope
+	if len(s.Verbs) > 0 && !slices.Contains(s.Verbs, verb) {
+		return tiering.Errorf(tiering.CodeForbidden, "the API key may not %s", verb)
+	}
+	if ns != "" && len(s.Namespaces) > 0 && !slices.Contains(s.Namespaces, ns) {
+		return tiering.Errorf(tiering.CodeForbidden, "the API key is limited to the namespaces %s", quoted(s.Namespaces))
+	}
+	return nil
+}
+
+// admin checks that the principal may administer the tenant: the verb, and no
+// limit that an administrator could lift for itself.
+func (r *Router) admin() error {
+	if err := r.allow(tiering.VerbAdmin, ""); err != nil {
+		return err
+	}
+	s := r.who.Scope
+	if len(s.Namespaces) > 0 || len(s.Prefixes) > 0 || s.User != "" {
+		return tiering.Errorf(tiering.CodeForbidden, "an API key limited to namespaces, prefixes or a user may not administer the tenant")
+	}
+	return nil
+}
+
+// mayRead reports whether a document of owner is visible to the principal. One
+// that is not is answered like one that does not exist.
+func (r *Router) mayRead(owner string) bool {
+	return r.who.Scope.User == "" || r.who.Scope.User == owner
+}
+
+// ownerOf joins the user a caller asked for with the principal's own.
+func (r *Router) ownerOf(asked string) (string, error) {
+	if asked != "" {
+		if err := tiering.ValidateOwner("user", asked); err != nil {
+			return "", err
+		}
+	}
+	mine := r.who.Scope.User
+	if mine == "" || asked == mine {
+		return asked, nil
+	}
+	if asked == "" {
+		return mine, nil
+	}
+	return "", tiering.Errorf(tiering.CodeForbidden, "the API key is limited to user %q", mine)
+}
+
+func quoted(names []string) string { return `"` + strings.Join(names, `", "`) + `"` }

@@ -1,0 +1,392 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"math/rand/v2"
+	"net/http"
+	"slices"
+
+	"github.com/google/uuid"
+
+	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/internal/jsondoc"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// atomicOp is one operation of an atomic batch, checked and ready.
+type atomicOp struct {
+	tiering.BatchOp
+	mutation *mutation // shares of all writes; its row is a template
+	policy   *policy
+	key      tiering.Key
+	patch    func(base) ([]byte, error)
+	change   int // where its row went: change and row index, -1 for none
+	row      int
+}
+
+// atomicBatch runs all operations in one transaction of warm: heads locked in
+// key order, conditions judged, then written or rolled back.
+func (r *Router) atomicBatch(ctx context.Context, b tiering.Batch) (*tiering.BatchResult, error) {
+	ops := make([]*atomicOp, len(b.Ops))
+	var keys []tiering.Key
+	for i, op := range b.Ops {
+		a, err := r.prepareOp(ctx, op)
+		if err != nil {
+			return nil, atOp(err, i)
+		}
+		ops[i] = a
+		keys = append(keys, a.key)
+	}
+	slices.SortFunc(keys, tiering.Key.Compare)
+	keys = slices.Compact(keys)
+
+	idem, err := r.batchIdempotency(b)
+	if err != nil {
+		return nil, err
+	}
+	marks := r.markAll(ctx, ops)
+	t := &atomicRun{keys: keys, ops: ops, results: make([]tiering.OpResult, len(ops)), idem: idem, owner: r.who.Scope.User}
+	// A caller that leaves does not undo what may have been committed.
+	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.CommitTimeout)
+	defer cancel()
+	results, committed, err := r.Warm.Atomic(dctx, uuid.New(), keys, idem, t.decide)
+	for tries := 0; errors.Is(err, errBaseInCold) && tries < 3; tries++ {
+		if err = r.bringUp(dctx, ops); err == nil {
+			results, committed, err = r.Warm.Atomic(dctx, uuid.New(), keys, idem, t.decide)
+		}
+	}
+	if err != nil {
+		r.unmarkAll(marks, err)
+		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	return r.finishAtomic(ctx, t, results, committed, marks)
+}
+
+// bringUp promotes the documents of a batch whose bytes lie in cold, whatever
+// their policy says of reads: an atomic batch computes on warm alone.
+func (r *core) bringUp(ctx context.Context, ops []*atomicOp) error {
+	yes := true
+	for _, op := range ops {
+		p := *op.policy
+		p.Promote = &yes
+		if _, err := r.load(ctx, op.key, &p, 0); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// prepareOp checks one operation as far as that needs no document.
+func (r *Router) prepareOp(ctx context.Context, op tiering.BatchOp) (*atomicOp, error) {
+	o, err := writeOptions(op, "")
+	if err != nil {
+		return nil, err
+	}
+	a := &atomicOp{BatchOp: op, change: -1}
+	switch op.Op {
+	case "get", "check":
+		if a.key, err = r.admit(tiering.VerbRead, op.Namespace, op.ID); err != nil {
+			return nil, err
+		}
+		a.policy, err = r.policyOf(ctx, a.key.Tenant, op.Namespace)
+		if err == nil && !a.policy.Durable() {
+			err = tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: it takes no part in atomic batches", op.Namespace)
+		}
+		a.mutation = &mutation{cond: o.If}
+		return a, err
+	case "put", "patch", "edit":
+		a.policy, a.mutation, err = r.mutation(ctx, tiering.VerbWrite, op.Namespace, op.ID, o, op.User)
+	case "delete":
+		a.policy, a.mutation, err = r.mutation(ctx, tiering.VerbDelete, op.Namespace, op.ID, o, "")
+	default:
+		err = unknownOp(op.Op)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if !a.policy.Durable() {
+		return nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: it takes no part in atomic batches", op.Namespace)
+	}
+	a.key = a.mutation.key
+	switch op.Op {
+	case "put":
+		var doc []byte
+		if doc, err = jsondoc.Compact(op.Data); err == nil {
+			a.patch = func(base) ([]byte, error) { return doc, nil }
+		}
+	case "patch":
+		a.patch, err = patcher(patchKind(op.Data), op.Data)
+	case "edit":
+		err = jsondoc.ValidateEdit(op.Ops)
+	}
+	return a, err
+}
+
+// atOp says which operation an error belongs to.
+func atOp(err error, i int) error {
+	var e *tiering.Error
+	if !errors.As(err, &e) {
+		return err
+	}
+	c := *e
+	c.Batch, c.FailedOp = true, i
+	return &c
+}
+
+func (r *Router) batchIdempotency(b tiering.Batch) (*warm.Idempotency, error) {
+	if b.IdempotencyKey == "" {
+		return nil, nil
+	}
+	asked, err := json.Marshal(b.Ops)
+	if err != nil {
+		return nil, tiering.Invalidf("the operations cannot be read: %v", err)
+	}
+	return &warm.Idempotency{Tenant: r.who.Tenant, Key: b.IdempotencyKey, Hash: requestHash("batch", &mutation{}, [][]byte{asked})}, nil
+}
+
+// atomicRun is one atomic batch under way.
+type atomicRun struct {
+	keys    []tiering.Key
+	ops     []*atomicOp
+	results []tiering.OpResult
+	idem    *warm.Idempotency
+	owner   string
+	changes []warm.Change
+}
+
+// standing is a key as the batch has made it so far.
+type standing struct {
+	base
+	head    warm.Head
+	live    bool
+	deleted bool // by this batch
+	change  int  // index of its change, -1 for none
+}
+
+// decide runs the operations on what stands, in the order they were sent. It
+// may be called again, and computes only.
+func (t *atomicRun) decide(current []warm.Current) ([]warm.Change, error) {
+	t.changes = nil
+	at := map[tiering.Key]*standing{}
+	for i, cur := range current {
+		s := &standing{head: cur.Head, live: cur.Head.Live(cur.Now), change: -1}
+		if s.live {
+			if cur.Body == nil {
+				return nil, errBaseInCold
+			}
+			s.base = base{version: cur.Head.Version, body: cur.Body}
+		}
+		at[t.keys[i]] = s
+	}
+	for i, op := range t.ops {
+		if err := t.step(i, op, at[op.key]); err != nil {
+			return nil, atOp(err, i)
+		}
+	}
+	slices.SortStableFunc(t.changes, func(a, b warm.Change) int { return a.Key.Compare(b.Key) })
+	for i, c := range t.changes {
+		for _, op := range t.ops {
+			if op.key == c.Key && op.change >= 0 {
+				op.change = i
+			}
+		}
+	}
+	if t.idem != nil {
+		var err error
+		if t.idem.Answer, err = json.Marshal(t.results); err != nil {
+			return nil, tiering.Invalidf("the answer cannot be kept: %v", err)
+		}
+	}
+	return t.changes, nil
+}
+
+// step runs one operation.
+func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
+	if !op.mutation.cond.Holds(s.version) {
+		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: s.head.Version, Detail: "another version stands: nothing of the batch was done"}
+	}
+	visible := t.owner == "" || !s.live || s.head.User == t.owner
+	res := &t.results[i]
+	*res = tiering.OpResult{Status: http.StatusOK}
+	op.change, op.row = -1, -1
+	switch op.Op {
+	case "check", "get":
+		if s.version == 0 && op.IfVersion == nil || !visible {
+			return tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key: nothing of the batch was done")
+		}
+		if op.Op == "get" && s.version != 0 {
+			res.Document = &tiering.Document{Meta: s.head.Meta(), Body: s.body, Tier: tiering.Warm}
+		}
+		return nil
+	case "delete":
+		res.Status = http.StatusNoContent
+		row := op.mutation.row
+		row.Op, row.Expiry = tiering.OpDelete, warm.Expiry{}
+		if err := t.add(op, s, row); err != nil {
+			return err
+		}
+		s.base, s.live, s.deleted = base{}, false, true
+		return nil
+	}
+	var doc []byte
+	var err error
+	if op.Op == "edit" {
+		doc, res.Values, err = jsondoc.Edit(s.body, op.Ops)
+	} else {
+		doc, err = op.patch(s.base)
+	}
+	if err != nil {
+		return err
+	}
+	if err := op.policy.check(doc); err != nil {
+		return err
+	}
+	row := op.mutation.row
+	row.Body, row.Digest = doc, tiering.DigestOf(doc)
+	if err := t.add(op, s, row); err != nil {
+		return err
+	}
+	s.base = base{version: s.head.Version + int64(op.row) + 1, body: doc}
+	s.live = true
+	return nil
+}
+
+// add puts a row behind the rows of its key. A fold is puts only.
+func (t *atomicRun) add(op *atomicOp, s *standing, row warm.Row) error {
+	if s.change < 0 {
+		cond := tiering.IfVersion(s.version)
+		if row.Op == tiering.OpDelete && s.version == 0 {
+			cond = tiering.Condition{}
+		}
+		s.change = len(t.changes)
+		t.changes = append(t.changes, warm.Change{Key: op.key, If: cond})
+	} else if row.Op == tiering.OpDelete || s.deleted {
+		return tiering.Unprocessablef("", "an atomic batch deletes a key alone: it has another write of %s", op.key)
+	}
+	c := &t.changes[s.change]
+	op.change, op.row = s.change, len(c.Rows)
+	c.Rows = append(c.Rows, row)
+	return nil
+}
+
+type hotMark struct {
+	key    tiering.Key
+	token  hot.Token
+	marked bool
+}
+
+func (r *Router) markAll(ctx context.Context, ops []*atomicOp) map[tiering.Key]hotMark {
+	marks := map[tiering.Key]hotMark{}
+	for _, op := range ops {
+		if _, ok := marks[op.key]; ok || op.Op == "get" || op.Op == "check" {
+			continue
+		}
+		token := hot.Token(rand.Uint64() | 1)
+		err := r.onHot(ctx, func(ctx context.Context) error { return r.Hot.Mark(ctx, op.key, token) })
+		marks[op.key] = hotMark{op.key, token, err == nil}
+	}
+	return marks
+}
+
+// unmarkAll lifts the marks of a batch that did not commit. Where that is not
+// known they lapse.
+func (r *core) unmarkAll(marks map[tiering.Key]hotMark, err error) {
+	if errors.Is(err, warm.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) {
+		return
+	}
+	for _, m := range marks {
+		_ = r.unmark(m.key, m.token, m.marked) // a mark that stays lapses by itself
+	}
+}
+
+// finishAtomic turns the transaction's outcome into the answer.
+func (r *Router) finishAtomic(ctx context.Context, t *atomicRun, results [][]warm.Result, committed bool, marks map[tiering.Key]hotMark) (*tiering.BatchResult, error) {
+	if replayed, err := replayedBatch(t, results); replayed != nil || err != nil {
+		r.unmarkAll(marks, nil)
+		return replayed, err
+	}
+	if !committed {
+		r.unmarkAll(marks, nil)
+		return nil, r.atomicRefusal(ctx, t, results)
+	}
+	settled := map[tiering.Key]bool{}
+	for i, op := range t.ops {
+		if op.change < 0 {
+			continue
+		}
+		row := results[op.change][op.row]
+		last := op.row == len(results[op.change])-1
+		m := &mutation{key: op.key, row: t.changes[op.change].Rows[op.row], result: row}
+		if last && !settled[op.key] {
+			settled[op.key] = true
+			mark := marks[op.key]
+			m.hotOK = r.settle(ctx, op.policy, m, mark.token, mark.marked)
+		}
+		rc, err := r.receipt(ctx, op.policy, m, m.hotOK)
+		if err != nil {
+			return nil, atOp(err, i)
+		}
+		t.results[i].Receipt = rc
+		if rc.Created && t.results[i].Status == http.StatusOK {
+			t.results[i].Status = http.StatusCreated
+		}
+	}
+	return &tiering.BatchResult{Results: t.results}, nil
+}
+
+// replayedBatch answers a batch that was committed before.
+func replayedBatch(t *atomicRun, results [][]warm.Result) (*tiering.BatchResult, error) {
+	if len(results) == 0 || len(results[0]) == 0 {
+		return nil, nil
+	}
+	switch results[0][0].Status {
+	case warm.Mismatch:
+		return nil, tiering.Errorf(tiering.CodeIdempotencyMismatch, "this Idempotency-Key came with another request before")
+	case warm.Replayed:
+	default:
+		return nil, nil
+	}
+	out := &tiering.BatchResult{Replayed: true}
+	if err := json.Unmarshal(results[0][0].Answer, &out.Results); err != nil {
+		return nil, &tiering.Error{Code: tiering.CodeCorrupt, Tier: tiering.Warm, Err: err, Detail: "the stored answer cannot be read"}
+	}
+	// Receipts are made from the stored heads: row by row, as they were sent.
+	rows := map[tiering.Key][]warm.Result{}
+	for _, rs := range results {
+		for _, res := range rs {
+			rows[res.Head.Key] = append(rows[res.Head.Key], res)
+		}
+	}
+	for i, op := range t.ops {
+		if i >= len(out.Results) || op.Op == "get" || op.Op == "check" || len(rows[op.key]) == 0 {
+			continue
+		}
+		res := rows[op.key][0]
+		rows[op.key] = rows[op.key][1:]
+		out.Results[i].Receipt = &tiering.Receipt{Meta: res.Head.Meta(), Created: res.Created, Replayed: true}
+		if res.Created && out.Results[i].Status == http.StatusOK {
+			out.Results[i].Status = http.StatusCreated
+		}
+	}
+	return out, nil
+}
+
+// atomicRefusal says which operation warm refused.
+func (r *Router) atomicRefusal(ctx context.Context, t *atomicRun, results [][]warm.Result) error {
+	for i, op := range t.ops {
+		if op.change < 0 || op.change >= len(results) {
+			continue
+		}
+		m := &mutation{key: op.key, cond: tiering.IfVersion(1), row: warm.Row{Op: tiering.OpPut}, result: results[op.change][op.row]}
+		if s := m.result.Status; s == warm.Done || s == warm.NoChange {
+			continue
+		}
+		if _, err := r.receipt(ctx, op.policy, m, false); err != nil {
+			return atOp(err, i)
+		}
+	}
+	return tiering.Errorf(tiering.CodeUnavailable, "the batch was not committed: try again")
+}

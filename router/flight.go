@@ -1,0 +1,88 @@
+package router
+
+import (
+	"context"
+	"sync"
+
+	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/tiering"
+)
+
+// flights lets readers of one key share loads. A reader that may see what the
+// load under way saw joins it. One that must see everything acknowledged before
+// it came joins the load after that, which has not begun: so a key has at most
+// one load running and one waiting, however many ask.
+type flights struct {
+	mu sync.Mutex
+	m  map[tiering.Key]*pair
+}
+
+type pair struct{ running, next *flight }
+
+// flight is one load, shared by all who wait for it. It ends whether or not
+// they do.
+type flight struct {
+	policy *policy
+	lease  hot.Token
+	done   chan struct{}
+	got    loaded
+	err    error
+}
+
+// share returns a load of key to wait for. fresh asks for one that begins after
+// this call. A reader that was granted a lease always asks for a fresh one: the
+// load under way lost its own lease to a write.
+func (r *core) share(key tiering.Key, p *policy, lease hot.Token, fresh bool) *flight {
+	fs := &r.flights
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	at := fs.m[key]
+	switch {
+	case at == nil:
+		if fs.m == nil {
+			fs.m = map[tiering.Key]*pair{}
+		}
+		at = &pair{running: newFlight(p, lease)}
+		fs.m[key] = at
+		r.fly(key, at.running)
+		return at.running
+	case !fresh && lease == 0:
+		return at.running
+	case at.next == nil:
+		at.next = newFlight(p, lease)
+	case lease != 0:
+		at.next.lease = lease
+	}
+	return at.next
+}
+
+func newFlight(p *policy, lease hot.Token) *flight {
+	return &flight{policy: p, lease: lease, done: make(chan struct{})}
+}
+
+// fly runs one load that no caller can cancel, then the one that waits.
+func (r *core) fly(key tiering.Key, f *flight) {
+	r.detached(func(ctx context.Context) {
+		f.got, f.err = r.load(ctx, key, f.policy, f.lease)
+		fs := &r.flights
+		fs.mu.Lock()
+		at := fs.m[key]
+		at.running, at.next = at.next, nil
+		if at.running == nil {
+			delete(fs.m, key)
+		} else {
+			r.fly(key, at.running)
+		}
+		fs.mu.Unlock()
+		close(f.done)
+	})
+}
+
+func (f *flight) wait(ctx context.Context) (loaded, error) {
+	select {
+	case <-f.done:
+		return f.got, f.err
+	case <-ctx.Done():
+		return loaded{}, ctx.Err()
+	}
+}

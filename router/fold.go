@@ -1,0 +1,220 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"math"
+	"slices"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// prepared is a batch turned into changes, sorted by key.
+type prepared struct {
+	chains  []*preparedChain
+	changes []warm.Change
+}
+
+// preparedChain is one chain with the rows it sends. rows[i] belongs to sent[i].
+type preparedChain struct {
+	*chain
+	sent  []*mutation
+	bases []base // after each row, for the next commit
+	known bool   // the rows were computed on a base that has to stand
+	fresh bool   // that base was read from warm in this round
+}
+
+// prepare computes every chain's rows. Mutations that cannot go on are
+// finished here.
+func (q *queue) prepare(ctx context.Context, b *batch) *prepared {
+	slices.SortFunc(b.chains, func(x, y *chain) int { return x.key.Compare(y.key) })
+	p := &prepared{}
+	for _, c := range b.chains {
+		pc := &preparedChain{chain: c}
+		change, ok := q.compute(ctx, pc)
+		if !ok {
+			continue
+		}
+		p.chains = append(p.chains, pc)
+		p.changes = append(p.changes, change)
+	}
+	return p
+}
+
+// compute makes the change of one chain; ok is false when nothing is left of it.
+func (q *queue) compute(ctx context.Context, pc *preparedChain) (warm.Change, bool) {
+	first := pc.all[0]
+	if first.eval == nil {
+		change := warm.Change{Key: pc.key, If: first.cond}
+		if first.probe {
+			change.If = tiering.IfVersion(math.MaxInt64)
+		}
+		for _, m := range pc.all {
+			pc.add(m, m.row, base{})
+			change.Rows = append(change.Rows, m.row)
+		}
+		return change, true
+	}
+	if pc.base == nil {
+		pc.base = newestHint(pc.all)
+	}
+	if pc.base == nil && !q.reload(ctx, pc) {
+		return warm.Change{}, false
+	}
+	rows := pc.evaluate()
+	if len(rows) < len(pc.all) && !pc.fresh {
+		// Something failed on a base that may be old: judge on warm's own.
+		if !q.reload(ctx, pc) {
+			return warm.Change{}, false
+		}
+		rows = pc.evaluate()
+	}
+	pc.refuseFailed()
+	if len(rows) == 0 {
+		return warm.Change{}, false
+	}
+	pc.known = true
+	return warm.Change{Key: pc.key, If: tiering.IfVersion(pc.base.version), Rows: rows}, true
+}
+
+// reload reads what stands from warm, after every mutation of the chain
+// arrived. On an error all of the chain fails.
+func (q *queue) reload(ctx context.Context, pc *preparedChain) bool {
+	cur, err := q.store.Load(ctx, pc.key)
+	if err != nil {
+		pc.fail(err)
+		return false
+	}
+	if cur.Head.Live(cur.Now) && cur.Body == nil {
+		// The bytes lie in cold: the caller brings them as its hint.
+		if h := newestHint(pc.all); h != nil && h.version == cur.Head.Version {
+			pc.base, pc.fresh = h, true
+			return true
+		}
+		pc.fail(errBaseInCold)
+		return false
+	}
+	pc.base, pc.fresh = baseOf(cur), true
+	return true
+}
+
+// errBaseInCold tells the writer to fetch the base from cold and come again.
+var errBaseInCold = errors.New("the document's bytes are in cold")
+
+func baseOf(cur warm.Current) *base {
+	if !cur.Head.Live(cur.Now) {
+		return &base{}
+	}
+	return &base{version: cur.Head.Version, body: cur.Body}
+}
+
+func newestHint(ms []*mutation) *base {
+	var best *base
+	for _, m := range ms {
+		if m.hint != nil && (best == nil || m.hint.version > best.version) {
+			best = m.hint
+		}
+	}
+	return best
+}
+
+// evaluate computes the rows on the chain's base, each on the one before. A
+// mutation that fails keeps its error and is left out.
+func (pc *preparedChain) evaluate() []warm.Row {
+	pc.sent, pc.bases = nil, nil
+	at := *pc.base
+	var rows []warm.Row
+	for _, m := range pc.all {
+		m.probeErr = nil
+		row := m.row
+		if !m.cond.Holds(at.version) {
+			m.probeErr = &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: at.version}
+			continue
+		}
+		if m.eval != nil {
+			var err error
+			if row, err = m.eval(at); err != nil {
+				m.probeErr = err
+				continue
+			}
+			m.row, m.before = row, at.body
+		}
+		at = base{version: at.version + 1, body: row.Body}
+		pc.add(m, row, at)
+		rows = append(rows, row)
+	}
+	return rows
+}
+
+// refuseFailed finishes the mutations that failed on a base read from warm.
+// One with an idempotency key asks warm first: its own earlier try may be what
+// makes it fail now.
+func (pc *preparedChain) refuseFailed() {
+	for _, m := range pc.all {
+		switch {
+		case m.probeErr == nil:
+		case m.row.Idempotency != nil:
+			m.probe = true
+			m.eval = nil
+			pc.again = append(pc.again, m)
+		default:
+			m.finish(warm.Result{}, m.probeErr)
+		}
+	}
+}
+
+func (pc *preparedChain) add(m *mutation, row warm.Row, after base) {
+	pc.sent = append(pc.sent, m)
+	pc.bases = append(pc.bases, after)
+}
+
+// settle hands the results out. What has to be computed again goes round.
+func (pc *preparedChain) settle(results []warm.Result) {
+	pc.base = nil
+	for i, m := range pc.sent {
+		r := results[i]
+		switch {
+		case r.Status == warm.Again,
+			r.Status == warm.Conflict && pc.known: // the base moved: compute again
+			m.hint = nil
+			pc.again = append(pc.again, m)
+		case m.probe && r.Status == warm.Conflict:
+			m.finish(warm.Result{}, withCurrent(m.probeErr, r.Head))
+		default:
+			if pc.known && r.Status == warm.Done {
+				pc.base = &base{version: r.Head.Version, body: pc.bases[i].body}
+			}
+			m.finish(r, r.Err)
+		}
+	}
+}
+
+func withCurrent(err error, h warm.Head) error {
+	e, ok := err.(*tiering.Error)
+	if !ok || e.Code != tiering.CodeVersionConflict || h.Op.Deleting() {
+		return err
+	}
+	c := *e
+	c.CurrentVersion = h.Version
+	return &c
+}
+
+func (c *chain) fail(err error) {
+	for _, m := range c.all {
+		m.finish(warm.Result{}, err)
+	}
+}
+
+func (pc *preparedChain) fail(err error) {
+	pc.base = nil
+	for _, m := range pc.sent {
+		m.finish(warm.Result{}, err)
+	}
+}
+
+func (p *prepared) fail(err error) {
+	for _, pc := range p.chains {
+		pc.fail(err)
+	}
+}

@@ -1,0 +1,257 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+
+	"github.com/tierd/tierd/internal/jsondoc"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// Namespaces lists the tenant's namespaces in name order.
+func (r *Router) Namespaces(ctx context.Context) ([]tiering.NamespaceInfo, error) {
+	out, err := r.listNamespaces(ctx)
+	return out, tiering.Wrap(err, "list namespaces", "", tiering.Key{})
+}
+
+func (r *Router) listNamespaces(ctx context.Context) ([]tiering.NamespaceInfo, error) {
+	if err := r.allow(tiering.VerbRead, ""); err != nil {
+		return nil, err
+	}
+	out := []tiering.NamespaceInfo{}
+	l := warm.List{Tenant: r.who.Tenant, Namespace: tiering.PolicyNamespace, Limit: 1000, Bodies: true}
+	for {
+		page, err := r.Warm.List(ctx, l)
+		if err != nil {
+			return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+		}
+		for _, cur := range page {
+			l.After = cur.Head.Key.ID
+			p, err := parsePolicy(cur.Body, cur.Head.Version)
+			if err != nil {
+				return nil, err
+			}
+			if p.known && r.allow(tiering.VerbRead, l.After) == nil {
+				out = append(out, tiering.NamespaceInfo{Name: l.After, Version: p.version, Policy: p.Policy})
+			}
+		}
+		if len(page) < l.Limit {
+			return out, nil
+		}
+	}
+}
+
+// Namespace returns one namespace with its policy in force.
+func (r *Router) Namespace(ctx context.Context, ns string) (*tiering.NamespaceInfo, error) {
+	n, err := r.namespace(ctx, ns)
+	return n, tiering.Wrap(err, "get namespace", "", tiering.Key{Namespace: ns})
+}
+
+func (r *Router) namespace(ctx context.Context, ns string) (*tiering.NamespaceInfo, error) {
+	if err := r.admitNamespace(tiering.VerbRead, ns); err != nil {
+		return nil, err
+	}
+	p, err := r.loadPolicy(ctx, policyKey(r.who.Tenant, ns))
+	if err != nil {
+		return nil, err
+	}
+	if !p.known {
+		return nil, tiering.Errorf(tiering.CodeNotFound, "namespace %q does not exist", ns)
+	}
+	return &tiering.NamespaceInfo{Name: ns, Version: p.version, Policy: p.Policy}, nil
+}
+
+// SetNamespace creates or replaces a policy. A kind or class left out stays as
+// it is; once keys exist neither can change.
+func (r *Router) SetNamespace(ctx context.Context, ns string, p tiering.Policy, o *tiering.WriteOptions) (*tiering.NamespaceInfo, error) {
+	n, err := r.setNamespace(ctx, ns, p, orZero(o))
+	return n, tiering.Wrap(err, "set namespace", "", tiering.Key{Namespace: ns})
+}
+
+func (r *Router) setNamespace(ctx context.Context, ns string, p tiering.Policy, o tiering.WriteOptions) (*tiering.NamespaceInfo, error) {
+	if err := tiering.ValidateNamespace(ns); err != nil {
+		return nil, err
+	}
+	if err := r.admin(); err != nil {
+		return nil, err
+	}
+	standing, err := r.loadPolicy(ctx, policyKey(r.who.Tenant, ns))
+	if err != nil {
+		return nil, err
+	}
+	if p.Kind == "" {
+		p.Kind = standing.Kind
+	}
+	if p.Class == "" {
+		p.Class = standing.Class
+	}
+	p.Deleted = false
+	if err := checkPolicy(p); err != nil {
+		return nil, err
+	}
+	if err := r.fixClass(ctx, ns, p); err != nil {
+		return nil, err
+	}
+	body, err := encodePolicy(p)
+	if err != nil {
+		return nil, err
+	}
+	if o.If.Absent() && !standing.known {
+		o.If = tiering.IfVersion(standing.version) // a deleted namespace counts as absent
+	}
+	rc, err := r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, o)
+	if err != nil {
+		return nil, err
+	}
+	return &tiering.NamespaceInfo{Name: ns, Version: rc.Version, Policy: p.WithDefaults()}, nil
+}
+
+// PatchNamespace applies a merge patch (RFC 7396) to a stored policy.
+func (r *Router) PatchNamespace(ctx context.Context, ns string, patch []byte, o *tiering.WriteOptions) (*tiering.NamespaceInfo, error) {
+	n, err := r.patchNamespace(ctx, ns, patch, orZero(o))
+	return n, tiering.Wrap(err, "patch namespace", "", tiering.Key{Namespace: ns})
+}
+
+func (r *Router) patchNamespace(ctx context.Context, ns string, patch []byte, o tiering.WriteOptions) (*tiering.NamespaceInfo, error) {
+	if err := tiering.ValidateNamespace(ns); err != nil {
+		return nil, err
+	}
+	if err := r.admin(); err != nil {
+		return nil, err
+	}
+	cur, err := r.Warm.Load(ctx, policyKey(r.who.Tenant, ns))
+	if err != nil {
+		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	body := cur.Body
+	if cur.Head.Version == 0 || cur.Head.Op.Deleting() {
+		body = nil
+	}
+	next, err := jsondoc.MergePatch(body, patch)
+	if err != nil {
+		return nil, err
+	}
+	p, err := DecodePolicy(next)
+	if err != nil {
+		return nil, err
+	}
+	if o.If.Unconditional() {
+		o.If = tiering.IfVersion(cur.Head.Version) // what was patched must still stand
+	}
+	return r.setNamespace(ctx, ns, p, o)
+}
+
+// DeleteNamespace removes a namespace without live documents. Its name, kind
+// and class are kept, and its versions go on from where they were.
+func (r *Router) DeleteNamespace(ctx context.Context, ns string, o *tiering.WriteOptions) error {
+	return tiering.Wrap(r.deleteNamespace(ctx, ns, orZero(o)), "delete namespace", "", tiering.Key{Namespace: ns})
+}
+
+func (r *Router) deleteNamespace(ctx context.Context, ns string, o tiering.WriteOptions) error {
+	if err := tiering.ValidateNamespace(ns); err != nil {
+		return err
+	}
+	if err := r.admin(); err != nil {
+		return err
+	}
+	p, err := r.loadPolicy(ctx, policyKey(r.who.Tenant, ns))
+	if err != nil {
+		return err
+	}
+	if !p.known {
+		return tiering.Errorf(tiering.CodeNotFound, "namespace %q does not exist", ns)
+	}
+	if !o.If.Holds(p.version) {
+		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: p.version, Detail: "the policy has another version"}
+	}
+	dropped, err := r.Warm.DropNamespace(ctx, r.who.Tenant, ns)
+	if err != nil {
+		return tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	if !dropped {
+		return tiering.Errorf(tiering.CodeWrongKind, "namespace %q is not empty: delete its documents first", ns)
+	}
+	body, err := encodePolicy(tiering.Policy{Kind: p.Kind, Class: p.Class, Deleted: true})
+	if err != nil {
+		return err
+	}
+	_, err = r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, o)
+	return err
+}
+
+// makeNamespace creates ns for a first write. version is that of a deleted
+// namespace's policy, 0 for none. Losing the race to another maker is success.
+func (r *Router) makeNamespace(ctx context.Context, ns string, p tiering.Policy, version int64) error {
+	if err := r.fixClass(ctx, ns, p); err != nil {
+		return err
+	}
+	body, err := encodePolicy(p)
+	if err != nil {
+		return err
+	}
+	_, err = r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, tiering.WriteOptions{If: tiering.IfVersion(version)})
+	if tiering.CodeOf(err) == tiering.CodeVersionConflict {
+		return nil
+	}
+	return err
+}
+
+// fixClass makes the namespace's row, and refuses a kind or class that its
+// keys do not have.
+func (r *Router) fixClass(ctx context.Context, ns string, p tiering.Policy) error {
+	n, err := r.Warm.EnsureNamespace(ctx, warm.Namespace{Tenant: r.who.Tenant, Name: ns, Kind: p.Kind, Class: p.Class})
+	if err != nil {
+		return tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	if n.Kind != p.Kind || n.Class != p.Class {
+		return tiering.Errorf(tiering.CodeWrongKind, "namespace %q holds %s %s documents: kind and class are fixed once keys exist", ns, n.Class, n.Kind)
+	}
+	return nil
+}
+
+// writeReserved writes one of tierd's own documents.
+func (r *Router) writeReserved(ctx context.Context, key tiering.Key, body []byte, o tiering.WriteOptions) (*tiering.Receipt, error) {
+	defer r.policies.forget(key)
+	m := &mutation{key: key, cond: o.If, row: warm.Row{Op: tiering.OpPut, Body: body, Digest: tiering.DigestOf(body)}}
+	r.nameRequest(m, o.IdempotencyKey, "reserved", body)
+	return r.write(ctx, "put", reservedPolicy(), m)
+}
+
+func checkPolicy(p tiering.Policy) error {
+	if err := p.Validate(); err != nil {
+		return err
+	}
+	if _, err := compileSchema(p.Schema); err != nil {
+		return err
+	}
+	if len(p.Default) > 0 {
+		if _, err := jsondoc.Compact(p.Default); err != nil {
+			return tiering.Unprocessablef("/default", "not a JSON document that tierd can keep: %v", err)
+		}
+	}
+	return nil
+}
+
+// DecodePolicy reads a policy that a caller sent, refusing unknown fields.
+func DecodePolicy(body []byte) (tiering.Policy, error) {
+	var p tiering.Policy
+	if _, err := jsondoc.Compact(body); err != nil {
+		return p, err
+	}
+	d := json.NewDecoder(bytes.NewReader(body))
+	d.DisallowUnknownFields()
+	if err := d.Decode(&p); err != nil {
+		return p, tiering.Unprocessablef("", "not a policy: %v", err)
+	}
+	return p, nil
+}
+
+func encodePolicy(p tiering.Policy) ([]byte, error) {
+	b, err := json.Marshal(p)
+	if err != nil {
+		return nil, tiering.Invalidf("the policy cannot be written: %v", err)
+	}
+	return b, nil
+}

@@ -1,0 +1,229 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/tierd/tierd/internal/jsondoc"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// stored is one version, wherever it was found.
+type stored struct {
+	version   int64
+	op        tiering.Op
+	at        time.Time
+	created   time.Time
+	expiresAt time.Time
+	user      string
+	digest    tiering.Digest
+	body      []byte
+	tier      tiering.Tier
+}
+
+func (s stored) document(key tiering.Key) *tiering.Document {
+	return &tiering.Document{Body: s.body, Tier: s.tier, Meta: tiering.Meta{
+		Namespace: key.Namespace, ID: key.ID, Version: s.version, Digest: s.digest, Size: int64(len(s.body)),
+		CreatedAt: s.created, UpdatedAt: s.at, ExpiresAt: s.expiresAt, User: s.user,
+	}}
+}
+
+// past reads history: a version by number, or the one that stood at a time.
+func (r *core) past(ctx context.Context, key tiering.Key, o tiering.GetOptions) (*tiering.Document, error) {
+	var v stored
+	var err error
+	if o.Version > 0 {
+		v, err = r.version(ctx, key, o.Version)
+	} else {
+		v, err = r.asOf(ctx, key, o.AsOf)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if v.op.Deleting() {
+		return nil, tiering.Errorf(tiering.CodeNotFound, "version %d is a deletion", v.version)
+	}
+	if o.Version == 0 && !v.expiresAt.IsZero() && !o.AsOf.Before(v.expiresAt) {
+		return nil, tiering.Errorf(tiering.CodeNotFound, "the document had expired by then")
+	}
+	return v.document(key), nil
+}
+
+// version reads one version from warm, else from cold. A version that was
+// there and was collected is gone; one that never was is not found.
+func (r *core) version(ctx context.Context, key tiering.Key, version int64) (stored, error) {
+	v, ok, err := r.Warm.Version(ctx, key, version)
+	if err != nil {
+		return stored{}, tiering.Wrap(err, "", tiering.Warm, key)
+	}
+	if ok {
+		s := fromRow(v)
+		if v.Op.Deleting() || tiering.DigestOf(v.Body) == v.Digest {
+			return s, nil
+		}
+		r.Recorder.Corrupt(tiering.Warm)
+		r.Logger.Error("damaged bytes in warm", "key", key, "version", version)
+	}
+	s, err := r.versionFromCold(ctx, key, version)
+	if tiering.CodeOf(err) != tiering.CodeNotFound {
+		return s, err
+	}
+	if ok {
+		return stored{}, &tiering.Error{Code: tiering.CodeCorrupt, Tier: tiering.Warm, Detail: "the stored bytes do not match their digest and no other copy is left"}
+	}
+	head, herr := r.Warm.Head(ctx, key)
+	if herr != nil {
+		return stored{}, tiering.Wrap(herr, "", tiering.Warm, key)
+	}
+	if version < head.Head.Version {
+		return stored{}, tiering.Errorf(tiering.CodeGone, "version %d is no longer kept", version)
+	}
+	return stored{}, err
+}
+
+func fromRow(v warm.Version) stored {
+	return stored{
+		version: v.Version, op: v.Op, at: v.At, created: v.CreatedAt, expiresAt: v.ExpiresAt, user: v.User,
+		digest: v.Digest, body: v.Body, tier: tiering.Warm,
+	}
+}
+
+// versionFromCold looks the version up in the locations of finished segments.
+func (r *core) versionFromCold(ctx context.Context, key tiering.Key, version int64) (stored, error) {
+	none := tiering.Errorf(tiering.CodeNotFound, "there is no version %d", version)
+	if r.Archive == nil {
+		return stored{}, none
+	}
+	locs, err := r.Warm.Locations(ctx, key)
+	if err != nil {
+		return stored{}, tiering.Wrap(err, "", tiering.Warm, key)
+	}
+	for _, l := range locs {
+		if _, ok := l.Block(version); !ok {
+			continue
+		}
+		rec, _, err := r.Archive.Read(ctx, l, version)
+		if errors.Is(err, tiering.ErrNotFound) {
+			continue // a gap in the location's range
+		}
+		if err != nil {
+			return stored{}, tiering.Wrap(err, "", tiering.Cold, key)
+		}
+		return stored{
+			version: rec.Version, op: rec.Op, at: rec.At, created: rec.CreatedAt, expiresAt: rec.ExpiresAt, user: rec.User,
+			digest: rec.Digest, body: rec.Body, tier: tiering.Cold,
+		}, nil
+	}
+	return stored{}, none
+}
+
+// fromCold reads the current bytes that are not in warm.
+func (r *core) fromCold(ctx context.Context, key tiering.Key, version int64) ([]byte, error) {
+	s, err := r.versionFromCold(ctx, key, version)
+	if errors.Is(err, tiering.ErrNotFound) {
+		return nil, &tiering.Error{Code: tiering.CodeCorrupt, Tier: tiering.Cold, Detail: "the catalog names no copy of the current version"}
+	}
+	return s.body, err
+}
+
+// asOf reads the version that stood at t.
+func (r *core) asOf(ctx context.Context, key tiering.Key, t time.Time) (stored, error) {
+	v, ok, err := r.Warm.AsOf(ctx, key, t)
+	if err != nil {
+		return stored{}, tiering.Wrap(err, "", tiering.Warm, key)
+	}
+	if !ok {
+		return stored{}, tiering.Errorf(tiering.CodeNotFound, "nothing stood under the key then")
+	}
+	return r.version(ctx, key, v.Version)
+}
+
+// History returns versions, newest first.
+func (r *Router) History(ctx context.Context, ns, id string, o *tiering.HistoryOptions) (*tiering.History, error) {
+	h, err := r.history(ctx, ns, id, orZero(o))
+	return h, tiering.Wrap(err, "versions", "", r.key(ns, id))
+}
+
+func (r *Router) history(ctx context.Context, ns, id string, o tiering.HistoryOptions) (*tiering.History, error) {
+	key, err := r.readable(ctx, ns, id)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := pageLimit(o.Limit)
+	if err != nil {
+		return nil, err
+	}
+	before, err := decodeVersionCursor(o.Cursor)
+	if err != nil {
+		return nil, err
+	}
+	rows, err := r.Warm.Versions(ctx, key, before, limit+1)
+	if err != nil {
+		return nil, tiering.Wrap(err, "", tiering.Warm, key)
+	}
+	h := &tiering.History{Versions: []tiering.VersionInfo{}}
+	for _, v := range rows[:min(limit, len(rows))] {
+		h.Versions = append(h.Versions, tiering.VersionInfo{
+			Version: v.Version, Op: v.Op, Size: v.Size, Digest: v.Digest, CreatedAt: v.At, Tier: tiering.Warm,
+		})
+	}
+	if len(rows) > limit {
+		h.NextCursor = encodeVersionCursor(h.Versions[limit-1].Version)
+	}
+	return h, nil
+}
+
+// readable admits a read of a key's history: the key must have been, and be
+// the principal's to see.
+func (r *Router) readable(ctx context.Context, ns, id string) (tiering.Key, error) {
+	key, err := r.admit(tiering.VerbRead, ns, id)
+	if err != nil {
+		return key, err
+	}
+	p, err := r.policyOf(ctx, key.Tenant, ns)
+	if err != nil {
+		return key, err
+	}
+	if !p.Durable() {
+		return key, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: it has no history", ns)
+	}
+	cur, err := r.Warm.Head(ctx, key)
+	if err != nil {
+		return key, tiering.Wrap(err, "", tiering.Warm, key)
+	}
+	if cur.Head.Version == 0 || !r.mayRead(cur.Head.User) {
+		return key, tiering.Errorf(tiering.CodeNotFound, "the key never was")
+	}
+	return key, nil
+}
+
+// Diff returns the JSON patch (RFC 6902) that turns version from into to.
+func (r *Router) Diff(ctx context.Context, ns, id string, from, to int64) (json.RawMessage, error) {
+	d, err := r.diff(ctx, ns, id, from, to)
+	return d, tiering.Wrap(err, "diff", "", r.key(ns, id))
+}
+
+func (r *Router) diff(ctx context.Context, ns, id string, from, to int64) (json.RawMessage, error) {
+	if from <= 0 || to <= 0 {
+		return nil, tiering.Invalidf("from and to are versions of the document")
+	}
+	key, err := r.readable(ctx, ns, id)
+	if err != nil {
+		return nil, err
+	}
+	var bodies [2][]byte
+	for i, n := range []int64{from, to} {
+		v, err := r.version(ctx, key, n)
+		if err != nil {
+			return nil, err
+		}
+		if v.op.Deleting() {
+			return nil, tiering.Unprocessablef("", "version %d is a deletion: it has no content to compare", n)
+		}
+		bodies[i] = v.body
+	}
+	return jsondoc.Diff(bodies[0], bodies[1])
+}

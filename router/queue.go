@@ -1,0 +1,287 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"sync"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// The bounds of one batch.
+const (
+	maxBatchRows  = 512
+	maxBatchBytes = 16 << 20
+)
+
+// base is what a fold is computed on: the version that stands, and its bytes.
+// The zero base is an absent key.
+type base struct {
+	version int64
+	body    []byte
+}
+
+// mutation is one caller's change of one key, on its way through the queue.
+type mutation struct {
+	key  tiering.Key
+	cond tiering.Condition
+	row  warm.Row
+	// eval computes the row from what stands, for patches and edits; nil for
+	// a row that is whole already. It may be called more than once.
+	eval func(base) (warm.Row, error)
+	// hint is where the caller saw the key; nil when it did not look.
+	hint *base
+	// before is what eval last computed on.
+	before []byte
+
+	idem idemName
+	// probe asks for the idempotency result alone: eval has failed, or cond
+	// has, and only warm knows whether an earlier try succeeded.
+	probe    bool
+	probeErr error
+
+	done   chan struct{}
+	result warm.Result
+	err    error
+	hotOK  bool // whether hot took it
+}
+
+type idemName struct{ tenant, key string }
+
+func (m *mutation) finish(r warm.Result, err error) {
+	m.result, m.err = r, err
+	close(m.done)
+}
+
+// queue is the one line that all writes stand in. It starts a commit when none
+// is in flight, or when the rows waiting are at least the rows in flight and
+// fewer than committers batches are. Nothing ever waits for a batch to fill.
+type queue struct {
+	store      warm.Store
+	committers int
+	timeout    time.Duration
+	rec        Recorder
+
+	mu       sync.Mutex
+	waiting  []*mutation
+	busy     map[tiering.Key]bool
+	bases    map[tiering.Key]*base // known from the commit before, while mutations wait
+	idem     map[idemName]bool     // in flight: equal keys wait for the first
+	inflight int                   // rows
+	batches  int
+	closed   bool
+	running  sync.WaitGroup
+}
+
+func newQueue(s warm.Store, committers int, timeout time.Duration, rec Recorder) *queue {
+	return &queue{
+		store: s, committers: committers, timeout: timeout, rec: rec,
+		busy: map[tiering.Key]bool{}, bases: map[tiering.Key]*base{}, idem: map[idemName]bool{},
+	}
+}
+
+// submit puts m in line. Its result comes when m.done is closed, whatever
+// becomes of the caller.
+func (q *queue) submit(m *mutation) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return tiering.Errorf(tiering.CodeUnavailable, "the node is shutting down")
+	}
+	q.waiting = append(q.waiting, m)
+	q.pump()
+	return nil
+}
+
+// close refuses new mutations and waits for those in line.
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.running.Wait()
+}
+
+// pump starts as many batches as the rule allows. q.mu is held.
+func (q *queue) pump() {
+	for len(q.waiting) > 0 && q.batches < q.committers && len(q.waiting) >= q.inflight {
+		b := q.take()
+		if len(b.chains) == 0 {
+			return // every key in line is in flight
+		}
+		q.batches++
+		q.inflight += b.rows
+		q.running.Add(1)
+		go func() {
+			defer q.running.Done()
+			q.commit(b)
+			q.mu.Lock()
+			q.batches--
+			q.inflight -= b.rows
+			for _, c := range b.chains {
+				delete(q.busy, c.key)
+				for _, m := range c.all {
+					delete(q.idem, m.idem)
+				}
+			}
+			q.requeue(b)
+			q.pump()
+			q.mu.Unlock()
+		}()
+	}
+}
+
+// requeue puts what has to go round again at the head of the line, and forgets
+// the bases of keys nobody waits for. q.mu is held.
+func (q *queue) requeue(b *batch) {
+	var again []*mutation
+	for _, c := range b.chains {
+		again = append(again, c.again...)
+	}
+	q.waiting = append(again, q.waiting...)
+	wanted := map[tiering.Key]bool{}
+	for _, m := range q.waiting {
+		wanted[m.key] = true
+	}
+	for _, c := range b.chains {
+		if c.base != nil && wanted[c.key] {
+			q.bases[c.key] = c.base
+		} else {
+			delete(q.bases, c.key)
+		}
+	}
+}
+
+// batch is one commit under way.
+type batch struct {
+	chains []*chain
+	rows   int
+	bytes  int
+}
+
+// chain is the mutations of one key that commit together.
+type chain struct {
+	key   tiering.Key
+	all   []*mutation
+	base  *base       // before: what evals stand on; after: what the commit left; nil unknown
+	again []*mutation // to go round once more
+}
+
+// take fills a batch from the line, in order: one chain a key, plain puts
+// together, or mutations that are computed together. q.mu is held.
+func (q *queue) take() *batch {
+	b := &batch{}
+	chains := map[tiering.Key]*chain{}
+	shut := map[tiering.Key]bool{} // keys whose later mutations wait for the next batch
+	rest := q.waiting[:0:0]
+	for i, m := range q.waiting {
+		if b.rows >= maxBatchRows || b.rows > 0 && b.bytes+len(m.row.Body) > maxBatchBytes {
+			rest = append(rest, q.waiting[i:]...)
+			break
+		}
+		c := chains[m.key]
+		named := m.idem != (idemName{})
+		if q.busy[m.key] && c == nil || shut[m.key] || named && q.idem[m.idem] || c != nil && !c.takes(m) {
+			rest = append(rest, m)
+			shut[m.key] = true
+			continue
+		}
+		if c == nil {
+			c = &chain{key: m.key, base: q.bases[m.key]}
+			chains[m.key] = c
+			b.chains = append(b.chains, c)
+			q.busy[m.key] = true
+		}
+		if named {
+			q.idem[m.idem] = true
+		}
+		c.all = append(c.all, m)
+		b.rows++
+		b.bytes += len(m.row.Body)
+	}
+	q.waiting = rest
+	return b
+}
+
+// takes reports whether m may fold into c. Unconditional puts of one owner fold
+// with each other; unconditional computed mutations fold on their base, and
+// with the puts among them. Everything else stands alone.
+func (c *chain) takes(m *mutation) bool {
+	first := c.all[0]
+	return foldable(first) && foldable(m) && m.row.User == first.row.User && (first.eval != nil || m.eval == nil)
+}
+
+func foldable(m *mutation) bool {
+	return !m.probe && m.cond.Unconditional() && (m.eval != nil || m.row.Op == tiering.OpPut)
+}
+
+// commit runs one batch to its end: every mutation is finished, or in its
+// chain's again.
+func (q *queue) commit(b *batch) {
+	ctx, cancel := context.WithTimeout(context.Background(), q.timeout)
+	defer cancel()
+	p := q.prepare(ctx, b)
+	if len(p.changes) == 0 {
+		return
+	}
+	results, err := q.send(ctx, p.changes)
+	if err != nil && len(p.changes) > 1 && onesOwnFault(err) {
+		q.split(ctx, p)
+		return
+	}
+	if err != nil {
+		p.fail(err)
+		return
+	}
+	q.rec.Batch(b.rows)
+	for i, pc := range p.chains {
+		pc.settle(results[i])
+	}
+}
+
+// split sends each change alone, so that the one that warm refuses does not
+// take the others down.
+func (q *queue) split(ctx context.Context, p *prepared) {
+	for i, pc := range p.chains {
+		results, err := q.send(ctx, p.changes[i:i+1])
+		if err != nil {
+			pc.fail(err)
+			continue
+		}
+		pc.settle(results[0])
+	}
+}
+
+// onesOwnFault reports whether err may come from the data of one row.
+func onesOwnFault(err error) bool {
+	c := tiering.CodeOf(err)
+	return c == tiering.CodeInvalid || c == tiering.CodeTooLarge
+}
+
+// send commits changes. An unknown outcome is settled by the batch's id, never
+// guessed.
+func (q *queue) send(ctx context.Context, changes []warm.Change) ([][]warm.Result, error) {
+	b := &warm.Batch{ID: uuid.New(), Changes: changes}
+	results, err := q.store.Commit(ctx, b)
+	if err == nil || !errors.Is(err, warm.ErrOutcomeUnknown) {
+		return results, err
+	}
+	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
+		results, committed, rerr := q.store.Resolve(ctx, b)
+		if rerr == nil && committed {
+			return results, nil
+		}
+		if rerr == nil {
+			return nil, tiering.Errorf(tiering.CodeUnavailable, "the write was not committed: try again")
+		}
+		select {
+		case <-ctx.Done():
+			return nil, &tiering.Error{Code: tiering.CodeUnavailable, Tier: tiering.Warm, Err: err,
+				Detail: "the outcome of the write is unknown: repeat it with the same Idempotency-Key, or read the key"}
+		case <-time.After(wait):
+		}
+	}
+}

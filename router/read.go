@@ -1,0 +1,293 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"time"
+
+	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/internal/jsondoc"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// Get returns the current document, or the version that o asks for.
+func (r *Router) Get(ctx context.Context, ns, id string, o *tiering.GetOptions) (*tiering.Document, error) {
+	began := time.Now()
+	d, err := r.get(ctx, ns, id, orZero(o))
+	tier := tiering.Warm
+	if d != nil {
+		tier = d.Tier
+	}
+	r.Recorder.Load(tier, time.Since(began), err)
+	return d, tiering.Wrap(err, "get", "", r.key(ns, id))
+}
+
+// Head is Get without the bytes.
+func (r *Router) Head(ctx context.Context, ns, id string, o *tiering.GetOptions) (*tiering.Meta, error) {
+	d, err := r.Get(ctx, ns, id, o)
+	if err != nil {
+		return nil, err
+	}
+	return &d.Meta, nil
+}
+
+func (r *Router) get(ctx context.Context, ns, id string, o tiering.GetOptions) (*tiering.Document, error) {
+	key, err := r.admit(tiering.VerbRead, ns, id)
+	if err != nil {
+		return nil, err
+	}
+	if err := checkGet(o); err != nil {
+		return nil, err
+	}
+	p, err := r.policyOf(ctx, key.Tenant, ns)
+	if err != nil && !errors.Is(err, tiering.ErrUnavailable) {
+		return nil, err
+	}
+	if err != nil { // warm is down: hot may still serve, under the default policy
+		p = &policy{Policy: tiering.Policy{}.WithDefaults()}
+	}
+	d, err := r.find(ctx, key, p, o)
+	if err == nil && !r.mayRead(d.User) && d.Default == "" {
+		err = tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key")
+	}
+	if err != nil {
+		return nil, err
+	}
+	if o.Pointer == "" {
+		return d, nil
+	}
+	part := *d
+	part.Body, err = jsondoc.Lookup(d.Body, o.Pointer)
+	return &part, err
+}
+
+// checkGet refuses options that contradict each other.
+func checkGet(o tiering.GetOptions) error {
+	switch {
+	case o.Version < 0 || o.MinVersion < 0:
+		return tiering.Invalidf("a version is a positive number")
+	case o.Version > 0 && !o.AsOf.IsZero():
+		return tiering.Invalidf("version and as_of name two versions: use one")
+	case (o.Version > 0 || !o.AsOf.IsZero()) && o.MinVersion > 0:
+		return tiering.Invalidf("min_version goes with the current document, not with version or as_of")
+	case len(o.Default) > 0:
+		if _, err := jsondoc.Compact(o.Default); err != nil {
+			return tiering.Invalidf("default is not JSON: %v", err)
+		}
+	}
+	return nil
+}
+
+// find dispatches a read: history, ephemeral, strong, or cached.
+func (r *Router) find(ctx context.Context, key tiering.Key, p *policy, o tiering.GetOptions) (*tiering.Document, error) {
+	past := o.Version > 0 || !o.AsOf.IsZero()
+	switch {
+	case !p.Durable() && (past || o.Strong):
+		return nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: it has no history and no strong reads", key.Namespace)
+	case !p.Durable():
+		d, err := r.ephemeral(ctx, key)
+		return r.orDefault(d, err, p, o)
+	case past:
+		return r.past(ctx, key, o)
+	case o.Strong:
+		d, err := r.strong(ctx, key, p, o.MinVersion)
+		return r.orDefault(d, err, nil, o)
+	}
+	deadline := p.LoadDeadline.Std()
+	if deadline == 0 || len(defaultOf(p, o)) == 0 {
+		d, err := r.cached(ctx, key, p, o.MinVersion)
+		return r.orDefault(d, err, p, o)
+	}
+	quick, cancel := context.WithTimeout(ctx, deadline)
+	defer cancel()
+	d, err := r.cached(quick, key, p, o.MinVersion)
+	if err != nil && ctx.Err() == nil && errors.Is(quick.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded) {
+		return &tiering.Document{Meta: tiering.Meta{Namespace: key.Namespace, ID: key.ID}, Body: defaultOf(p, o), Default: "deadline"}, nil
+	}
+	return r.orDefault(d, err, p, o)
+}
+
+func defaultOf(p *policy, o tiering.GetOptions) json.RawMessage {
+	switch {
+	case len(o.Default) > 0:
+		return o.Default
+	case o.NoDefault || p == nil:
+		return nil
+	}
+	return p.Default
+}
+
+// orDefault answers the default where nothing stands: never for any other
+// error.
+func (r *Router) orDefault(d *tiering.Document, err error, p *policy, o tiering.GetOptions) (*tiering.Document, error) {
+	def := defaultOf(p, o)
+	if err == nil || len(def) == 0 || tiering.CodeOf(err) != tiering.CodeNotFound {
+		return d, err
+	}
+	return &tiering.Document{Body: def, Default: "absent"}, nil
+}
+
+// sound reports whether hot's entry may be served: it is a value, its own life
+// is not over, and its bytes match their digest.
+func (r *core) sound(l hot.Lookup) bool {
+	if l.State != hot.Present {
+		return false
+	}
+	m := l.Entry.Meta
+	if !m.ExpiresAt.IsZero() && !m.Pinned && !r.Clock().Before(m.ExpiresAt) {
+		return false
+	}
+	if tiering.DigestOf(l.Entry.Body) != m.Digest {
+		r.Recorder.Corrupt(tiering.Hot)
+		return false
+	}
+	return true
+}
+
+// fromHot makes the document that hot holds.
+func fromHot(key tiering.Key, e hot.Entry) *tiering.Document {
+	d := &tiering.Document{Meta: e.Meta, Body: e.Body, Tier: tiering.Hot}
+	d.Namespace, d.ID = key.Namespace, key.ID
+	return d
+}
+
+// cached serves from hot, else loads: once, however many ask.
+func (r *core) cached(ctx context.Context, key tiering.Key, p *policy, minVersion int64) (*tiering.Document, error) {
+	l, err := r.Hot.Get(ctx, key, true)
+	if err == nil {
+		r.Recorder.HotLookup(l.State == hot.Present)
+		if r.sound(l) && l.Entry.Meta.Version >= minVersion {
+			d := fromHot(key, l.Entry)
+			r.slide(key, p, d.Meta)
+			return d, nil
+		}
+		if l.State == hot.Deleted && l.Entry.Meta.Version >= minVersion && minVersion > 0 {
+			return nil, tiering.Errorf(tiering.CodeNotFound, "the document was deleted")
+		}
+		if l.State == hot.Present { // damaged, expired here, or too old: out of the way of the fill
+			r.dropHot(ctx, key, l)
+		}
+	}
+	// Where hot says nothing, a write may have been acknowledged since the load
+	// under way began. While that load's lease lives, none was.
+	fresh := err != nil || l.State != hot.Empty || minVersion > 0
+	got, err := r.share(key, p, l.Lease, fresh).wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.answer(got, p, minVersion)
+}
+
+func (r *core) dropHot(ctx context.Context, key tiering.Key, l hot.Lookup) {
+	// Best effort: an entry that stays is refused again at the next read.
+	_ = r.onHot(ctx, func(ctx context.Context) error {
+		return r.Hot.Drop(ctx, key, l.Entry.Meta.Version, l.Entry.Meta.Revision)
+	})
+}
+
+// strong asks warm for the head, after the call began, and serves hot's bytes
+// where they are of that version.
+func (r *core) strong(ctx context.Context, key tiering.Key, p *policy, minVersion int64) (*tiering.Document, error) {
+	l, err := r.Hot.Get(ctx, key, true)
+	if err == nil && r.sound(l) {
+		cur, err := r.Warm.Head(ctx, key)
+		if err != nil {
+			return nil, tiering.Wrap(err, "", tiering.Warm, key)
+		}
+		m := l.Entry.Meta
+		if cur.Head.Live(cur.Now) && cur.Head.Version == m.Version && cur.Head.Revision == m.Revision && cur.Head.Version >= minVersion {
+			d := fromHot(key, l.Entry)
+			r.slide(key, p, d.Meta)
+			return d, nil
+		}
+	}
+	got, err := r.share(key, p, l.Lease, true).wait(ctx)
+	if err != nil {
+		return nil, err
+	}
+	return r.answer(got, p, minVersion)
+}
+
+// answer turns what warm said into the caller's answer.
+func (r *core) answer(got loaded, p *policy, minVersion int64) (*tiering.Document, error) {
+	if got.head.Version < minVersion {
+		return nil, &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: got.head.Standing(got.now),
+			Detail: "min_version is above the version that stands"}
+	}
+	if !got.head.Live(got.now) {
+		return nil, tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key")
+	}
+	d := &tiering.Document{Meta: got.head.Meta(), Body: got.body, Tier: got.tier}
+	r.slide(got.head.Key, p, d.Meta)
+	return d, nil
+}
+
+// loaded is what a load found: a head and, when it lives, its bytes.
+type loaded struct {
+	head warm.Head
+	body []byte
+	now  time.Time // warm's clock
+	tier tiering.Tier
+}
+
+func (l loaded) base() *base {
+	if !l.head.Live(l.now) {
+		return &base{}
+	}
+	return &base{version: l.head.Version, body: l.body}
+}
+
+// load reads warm, and cold where the bytes lie there, and fills hot if the
+// lease still lives.
+func (r *core) load(ctx context.Context, key tiering.Key, p *policy, lease hot.Token) (loaded, error) {
+	cur, err := r.Warm.Load(ctx, key)
+	if err != nil {
+		return loaded{}, tiering.Wrap(err, "", tiering.Warm, key)
+	}
+	got := loaded{head: cur.Head, body: cur.Body, now: cur.Now, tier: tiering.Warm}
+	if got.head.Key == (tiering.Key{}) {
+		got.head.Key = key
+	}
+	if !got.head.Live(got.now) {
+		return got, nil
+	}
+	if got.body != nil && tiering.DigestOf(got.body) != got.head.Digest {
+		r.Recorder.Corrupt(tiering.Warm)
+		r.Logger.Error("damaged bytes in warm", "key", key, "version", got.head.Version)
+		got.body = nil
+	}
+	if got.body == nil {
+		if got.body, err = r.fromCold(ctx, key, got.head.Version); err != nil {
+			return loaded{}, err
+		}
+		got.tier = tiering.Cold
+		r.promote(ctx, p, got)
+	}
+	r.fill(ctx, key, p, lease, got)
+	return got, nil
+}
+
+func (r *core) fill(ctx context.Context, key tiering.Key, p *policy, lease hot.Token, got loaded) {
+	life := hotLife(p, got.head, got.now)
+	if lease == 0 || life <= 0 {
+		return
+	}
+	// A fill that fails costs the next reader a load, nothing else.
+	_ = r.onHot(ctx, func(ctx context.Context) error {
+		_, err := r.Hot.Fill(ctx, key, lease, hot.Entry{Meta: got.head.Meta(), Body: got.body}, life)
+		return err
+	})
+}
+
+// promote brings bytes read from cold back to warm, if the policy says so and
+// the head still stands there.
+func (r *core) promote(ctx context.Context, p *policy, got loaded) {
+	if !*p.Promote {
+		return
+	}
+	if _, err := r.Warm.Promote(ctx, got.head.Key, got.head.Version, got.body); err != nil {
+		r.Logger.Warn("promote failed; the document was served from cold", "key", got.head.Key, "err", err)
+	}
+}

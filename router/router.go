@@ -1,0 +1,128 @@
+package router
+
+import (
+	"context"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// Config is what a router stands on. Hot and Warm are required; the zero value
+// of the rest works.
+type Config struct {
+	Hot  hot.Store
+	Warm warm.Store
+	// Archive reads history that left warm; nil when there is no cold tier.
+	Archive *cold.Archive
+
+	// Committers is how many batches may be in flight at once; 0 means 1.
+	Committers int
+	// NoAutoCreate refuses writes to namespaces that were not created first.
+	NoAutoCreate bool
+	// CommitTimeout bounds one statement of warm; 0 means 10 s. It is shorter
+	// than hot.TokenTTL, so that a pending mark outlives the commit it guards.
+	CommitTimeout time.Duration
+	// HotTimeout bounds one call to hot; 0 means 250 ms.
+	HotTimeout time.Duration
+	// PolicyTTL is how old a cached policy may be; 0 means 1 s. A policy set
+	// through this router is in force at once.
+	PolicyTTL time.Duration
+	// Clock is the local clock, used for bounds on caches alone: ages and
+	// expiries are warm's. nil means time.Now.
+	Clock func() time.Time
+
+	Recorder Recorder
+	Logger   *slog.Logger
+	// Version of tierd, for status.
+	Version string
+	// Parked lists the background moves that keep failing, for status; nil
+	// when there is no lifecycle.
+	Parked func() []tiering.ParkedMove
+}
+
+// Router is the request path of one tenant, seen by one principal. It
+// satisfies tiering.Service and is safe for concurrent use. As makes views of
+// the same router for other principals.
+type Router struct {
+	*core
+	who tiering.Principal
+}
+
+var _ tiering.Service = (*Router)(nil)
+
+// core is what all views of a router share.
+type core struct {
+	Config
+	queue    *queue
+	flights  flights
+	policies policyCache
+	watchers *feedReader
+	started  time.Time
+	slides   slides
+
+	background sync.WaitGroup // settles and slides that outlive their caller
+	closing    context.Context
+	close      context.CancelFunc
+}
+
+// New returns a router for the whole default tenant. Close it before the
+// stores it stands on.
+func New(c Config) *Router {
+	if c.CommitTimeout == 0 {
+		c.CommitTimeout = 10 * time.Second
+	}
+	if c.HotTimeout == 0 {
+		c.HotTimeout = 250 * time.Millisecond
+	}
+	if c.PolicyTTL == 0 {
+		c.PolicyTTL = time.Second
+	}
+	if c.Committers == 0 {
+		c.Committers = 1
+	}
+	if c.Clock == nil {
+		c.Clock = time.Now
+	}
+	if c.Recorder == nil {
+		c.Recorder = discard{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	r := &core{Config: c, started: c.Clock()}
+	r.closing, r.close = context.WithCancel(context.Background())
+	r.queue = newQueue(c.Warm, c.Committers, c.CommitTimeout, c.Recorder)
+	r.watchers = newFeedReader(c.Warm)
+	return &Router{core: r, who: tiering.Principal{Tenant: tiering.DefaultTenant}}
+}
+
+// As returns the same router as p sees it: p's tenant, within p's scope.
+func (r *Router) As(p tiering.Principal) *Router { return &Router{core: r.core, who: p} }
+
+// Close waits for every write that was accepted to be settled. Calls made
+// after it fail with unavailable.
+func (r *Router) Close() {
+	r.close()
+	r.queue.close()
+	r.background.Wait()
+}
+
+func (r *Router) key(ns, id string) tiering.Key {
+	return tiering.Key{Tenant: r.who.Tenant, Namespace: ns, ID: id}
+}
+
+// detached runs work that must finish though its caller may leave.
+func (r *core) detached(work func(ctx context.Context)) {
+	r.background.Add(1)
+	go func() {
+		defer r.background.Done()
+		ctx, cancel := context.WithTimeout(context.Background(), r.CommitTimeout)
+		defer cancel()
+		work(ctx)
+	}()
+}

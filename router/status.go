@@ -1,0 +1,75 @@
+package router
+
+import (
+	"context"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// archiveReader is the reader of the feed that writes segments. Its position is
+// how far cold has come.
+const archiveReader = "archive"
+
+// Ready reports whether requests can be served: warm can commit.
+func (r *core) Ready(ctx context.Context) error {
+	if r.closing.Err() != nil {
+		return tiering.Errorf(tiering.CodeUnavailable, "the node is shutting down")
+	}
+	return tiering.Wrap(r.Warm.Ping(ctx), "ready", tiering.Warm, tiering.Key{})
+}
+
+// Status returns the state of the node. A tier that is down is told, not an
+// error.
+func (r *Router) Status(ctx context.Context) (*tiering.NodeStatus, error) {
+	if err := r.allow(tiering.VerbRead, ""); err != nil {
+		return nil, tiering.Wrap(err, "status", "", tiering.Key{})
+	}
+	s := &tiering.NodeStatus{Version: r.Version, Started: r.started, Counts: map[string]int64{}}
+	s.Ready = r.Ready(ctx) == nil
+	s.Tiers = append(s.Tiers, r.hotStatus(ctx, s), r.warmStatus(ctx, s))
+	if r.Archive != nil {
+		for c, err := range r.Archive.Ping(ctx) {
+			s.Tiers = append(s.Tiers, tierStatus(tiering.Cold, tiering.Copy(c).String(), err))
+		}
+	}
+	if r.Parked != nil {
+		s.Parked = r.Parked()
+	}
+	// The feed's figures are warm's: where it is down they stay zero, and the
+	// tier says why.
+	if epoch, err := r.Warm.Epoch(ctx); err == nil {
+		s.Epoch = epoch
+	}
+	if _, last, err := r.Warm.FeedBounds(ctx); err == nil {
+		s.Feed.Tail = last
+		if pos, err := r.Warm.Position(ctx, archiveReader); err == nil {
+			s.Archive.Position, s.Archive.Behind = pos, last-pos
+		}
+	}
+	return s, nil
+}
+
+func tierStatus(t tiering.Tier, copyName string, err error) tiering.TierStatus {
+	s := tiering.TierStatus{Tier: t, Copy: copyName, OK: err == nil}
+	if err != nil {
+		s.Error = err.Error()
+	}
+	return s
+}
+
+func (r *core) hotStatus(ctx context.Context, n *tiering.NodeStatus) tiering.TierStatus {
+	st, err := r.Hot.Stats(ctx)
+	s := tierStatus(tiering.Hot, "", err)
+	s.Bytes, s.Items = st.Bytes, st.Items
+	n.Counts["hot_hits"], n.Counts["hot_misses"], n.Counts["hot_evictions"] = st.Hits, st.Misses, st.Evictions
+	return s
+}
+
+func (r *core) warmStatus(ctx context.Context, n *tiering.NodeStatus) tiering.TierStatus {
+	st, err := r.Warm.Stats(ctx)
+	s := tierStatus(tiering.Warm, "", err)
+	s.Bytes, s.Items = st.DiskBytes, st.Heads
+	n.Counts["tombstones"], n.Counts["versions"], n.Counts["segments"] = st.Tombstones, st.Versions, st.Segments
+	n.Counts["body_bytes"] = st.BodyBytes
+	return s
+}

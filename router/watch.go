@@ -1,0 +1,273 @@
+package router
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// watchPage is how many transactions a watcher reads at a time.
+const watchPage = 256
+
+// Watch streams changes in feed order, from where o says.
+func (r *Router) Watch(ctx context.Context, o *tiering.WatchOptions) (tiering.Watcher, error) {
+	w, err := r.watch(ctx, orZero(o))
+	if err != nil {
+		return nil, tiering.Wrap(err, "watch", "", tiering.Key{})
+	}
+	return w, nil
+}
+
+func (r *Router) watch(ctx context.Context, o tiering.WatchOptions) (*watcher, error) {
+	if err := r.admitWatch(&o); err != nil {
+		return nil, err
+	}
+	epoch, err := r.Warm.Epoch(ctx)
+	if err != nil {
+		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	first, last, err := r.Warm.FeedBounds(ctx)
+	if err != nil {
+		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	w := &watcher{r: r, o: o, epoch: epoch, skip: -1}
+	w.closed, w.close = context.WithCancel(r.closing)
+	switch {
+	case o.After != "":
+		w.pos, w.skip, err = parseEventID(epoch, o.After)
+		if err == nil && w.pos+1 < first {
+			err = tiering.Errorf(tiering.CodeGone, "event %s is older than what the feed keeps: read the state, then watch from now", o.After)
+		}
+		if err == nil && w.pos > last {
+			err = tiering.Invalidf("event id %q lies in the future", o.After)
+		}
+		w.pos-- // the rest of the transaction it was part of comes first
+	case o.From == "" || o.From == "now":
+		w.pos = last
+	case o.From == "start":
+		w.pos = max(first-1, 0)
+	default:
+		err = tiering.Invalidf("from %q: use now or start", o.From)
+	}
+	if err != nil {
+		w.close()
+		return nil, err
+	}
+	return w, nil
+}
+
+func (r *Router) admitWatch(o *tiering.WatchOptions) error {
+	if o.Namespace != "" {
+		if err := r.admitNamespace(tiering.VerbRead, o.Namespace); err != nil {
+			return err
+		}
+	} else if err := r.allow(tiering.VerbRead, ""); err != nil {
+		return err
+	}
+	if o.ID != "" && o.Namespace == "" {
+		return tiering.Invalidf("id needs a namespace")
+	}
+	if o.Session != "" {
+		return tiering.Errorf(tiering.CodeUnsupported, "this version of tierd has no sessions to watch")
+	}
+	user, err := r.ownerOf(o.User)
+	o.User = user
+	return err
+}
+
+// parseEventID reads epoch.pos.index. An id of another epoch is gone: that
+// life of the store has ended.
+func parseEventID(epoch, id string) (pos int64, index int, err error) {
+	parts := strings.Split(id, ".")
+	bad := tiering.Invalidf("event id %q: use the id of an event", id)
+	if len(parts) != 3 {
+		return 0, 0, bad
+	}
+	pos, err = strconv.ParseInt(parts[1], 10, 64)
+	if err != nil || pos < 1 {
+		return 0, 0, bad
+	}
+	index, err = strconv.Atoi(parts[2])
+	if err != nil || index < 0 {
+		return 0, 0, bad
+	}
+	if parts[0] != epoch {
+		return 0, 0, tiering.Errorf(tiering.CodeGone, "event %s is of an earlier life of the store: read the state, then watch from now", id)
+	}
+	return pos, index, nil
+}
+
+// watcher reads the feed behind its own position. It holds nothing but one
+// page, so a slow reader costs no memory: it falls behind until the feed is
+// trimmed, and is then told that it did.
+type watcher struct {
+	r      *Router
+	o      tiering.WatchOptions
+	epoch  string
+	pos    int64 // the last transaction read
+	skip   int   // changes of the next transaction to leave out, up to this index; -1 for none
+	ready  []tiering.Event
+	closed context.Context
+	close  context.CancelFunc
+	once   sync.Once
+}
+
+var errWatcherClosed = errors.New("the stream was closed")
+
+// Next blocks until the next event.
+func (w *watcher) Next(ctx context.Context) (tiering.Event, error) {
+	for len(w.ready) == 0 {
+		if err := w.more(ctx); err != nil {
+			return tiering.Event{}, tiering.Wrap(err, "watch", "", tiering.Key{})
+		}
+	}
+	e := w.ready[0]
+	if err := w.load(ctx, &e); err != nil {
+		return tiering.Event{}, tiering.Wrap(err, "watch", "", tiering.Key{})
+	}
+	w.ready = w.ready[1:]
+	return e, nil
+}
+
+// Close ends the stream.
+func (w *watcher) Close() error {
+	w.once.Do(w.close)
+	return nil
+}
+
+// more waits for the feed to grow and reads a page of it.
+func (w *watcher) more(ctx context.Context) error {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	defer context.AfterFunc(w.closed, cancel)()
+	if w.closed.Err() != nil {
+		return errWatcherClosed
+	}
+	err := w.r.Warm.WaitFeed(ctx, w.pos)
+	if err == nil {
+		err = w.page(ctx)
+	}
+	if w.closed.Err() != nil {
+		return errWatcherClosed
+	}
+	return err
+}
+
+func (w *watcher) page(ctx context.Context) error {
+	entries, err := w.r.watchers.read(ctx, w.pos)
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		for i, c := range e.Changes {
+			if i > w.skip && w.wants(c) {
+				w.ready = append(w.ready, event(w.epoch, e.Pos, i, c))
+			}
+		}
+		w.skip = -1
+		w.pos = e.Pos
+	}
+	return nil
+}
+
+// wants binds the tenant and the principal's scope, then the watcher's filter.
+func (w *watcher) wants(c warm.FeedChange) bool {
+	k := c.Key
+	switch {
+	case k.Tenant != w.r.who.Tenant, k.Reserved():
+		return false
+	case w.o.Namespace != "" && k.Namespace != w.o.Namespace:
+		return false
+	case w.o.ID != "" && k.ID != w.o.ID:
+		return false
+	case !strings.HasPrefix(k.ID, w.o.Prefix):
+		return false
+	case w.o.User != "" && c.User != w.o.User:
+		return false
+	}
+	_, err := w.r.admit(tiering.VerbRead, k.Namespace, k.ID)
+	return err == nil
+}
+
+func event(epoch string, pos int64, index int, c warm.FeedChange) tiering.Event {
+	return tiering.Event{
+		ID: fmt.Sprintf("%s.%d.%d", epoch, pos, index), Type: eventType(c.Op), Namespace: c.Key.Namespace, Key: c.Key.ID,
+		Version: c.Version, PrevVersion: c.Prev, Time: c.At, User: c.User,
+	}
+}
+
+func eventType(op tiering.Op) string {
+	switch op {
+	case tiering.OpPut:
+		return "state.put"
+	case tiering.OpDelete:
+		return "state.deleted"
+	case tiering.OpExpire:
+		return "state.expired"
+	case tiering.OpTouch:
+		return "state.touched"
+	case tiering.OpPin:
+		return "state.pinned"
+	}
+	return "state.unpinned"
+}
+
+// load adds the bodies that were asked for. A version that is no longer kept
+// leaves its body out; a tier that is down is an error, and the event is
+// handed out again.
+func (w *watcher) load(ctx context.Context, e *tiering.Event) error {
+	body := func(version int64) ([]byte, error) {
+		if version == 0 {
+			return nil, nil
+		}
+		s, err := w.r.version(ctx, w.r.key(e.Namespace, e.Key), version)
+		if c := tiering.CodeOf(err); c == tiering.CodeGone || c == tiering.CodeNotFound {
+			return nil, nil
+		}
+		return s.body, err
+	}
+	var err error
+	if w.o.Data {
+		if e.Data, err = body(e.Version); err != nil {
+			return err
+		}
+	}
+	if w.o.Previous {
+		e.Previous, err = body(e.PrevVersion)
+	}
+	return err
+}
+
+// feedReader reads pages of the feed for all watchers: those at the same place
+// share one read.
+type feedReader struct {
+	store warm.Store
+	mu    sync.Mutex
+	after int64
+	page  []warm.FeedEntry
+}
+
+func newFeedReader(s warm.Store) *feedReader { return &feedReader{store: s, after: -1} }
+
+func (f *feedReader) read(ctx context.Context, after int64) ([]warm.FeedEntry, error) {
+	f.mu.Lock()
+	if f.after == after && len(f.page) > 0 {
+		defer f.mu.Unlock()
+		return f.page, nil
+	}
+	f.mu.Unlock()
+	page, err := f.store.ReadFeed(ctx, after, watchPage)
+	if err != nil {
+		return nil, err
+	}
+	f.mu.Lock()
+	f.after, f.page = after, page
+	f.mu.Unlock()
+	return page, nil
+}

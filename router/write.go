@@ -1,0 +1,267 @@
+package router
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/binary"
+	"errors"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/internal/jsondoc"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// write takes one mutation through the tiers: pending in hot, committed in
+// warm, set in hot. The commit is the moment it happens.
+func (r *Router) write(ctx context.Context, op string, p *policy, m *mutation) (*tiering.Receipt, error) {
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	ctx, end := r.Recorder.Commit(ctx, op, m.key)
+	rc, err := r.commit(ctx, p, m)
+	from, to := m.states(p)
+	var version int64
+	if rc != nil {
+		version = rc.Version
+	}
+	end(version, from, to, err)
+	return rc, err
+}
+
+func (r *Router) commit(ctx context.Context, p *policy, m *mutation) (*tiering.Receipt, error) {
+	for tries := 0; ; tries++ {
+		hotOK, err := r.once(ctx, p, m)
+		if err != nil {
+			return nil, err
+		}
+		switch {
+		case errors.Is(m.err, errBaseInCold) && tries < 10:
+			cur, err := r.load(ctx, m.key, p, 0)
+			if err != nil {
+				return nil, err
+			}
+			m.hint = cur.base()
+		case m.err != nil:
+			return nil, tiering.Wrap(m.err, "", tiering.Warm, m.key)
+		case m.result.Status == warm.NoNamespace && tries < 3:
+			r.policies.forget(policyKey(m.key.Tenant, m.key.Namespace))
+			if err := r.reviveNamespace(ctx, m.key.Namespace); err != nil {
+				return nil, err
+			}
+		default:
+			return r.receipt(ctx, p, m, hotOK)
+		}
+		m.done = nil
+	}
+}
+
+// reviveNamespace makes the row of a namespace that warm does not know, though
+// its policy may be there.
+func (r *Router) reviveNamespace(ctx context.Context, ns string) error {
+	p, err := r.policyForWrite(ctx, ns)
+	if err != nil {
+		return err
+	}
+	return r.fixClass(ctx, ns, p.Policy)
+}
+
+// once sends m through one commit. The caller may leave early with the
+// context's error: the commit goes on, and hot is settled behind it.
+func (r *core) once(ctx context.Context, p *policy, m *mutation) (hotOK bool, err error) {
+	m.done = make(chan struct{})
+	token := hot.Token(rand.Uint64() | 1)
+	marked := r.onHot(ctx, func(ctx context.Context) error { return r.Hot.Mark(ctx, m.key, token) }) == nil
+	if err := r.queue.submit(m); err != nil {
+		return false, errors.Join(err, r.unmark(m.key, token, marked))
+	}
+	select {
+	case <-m.done:
+		return r.settle(ctx, p, m, token, marked), nil
+	case <-ctx.Done():
+		r.detached(func(ctx context.Context) {
+			<-m.done
+			r.settle(ctx, p, m, token, marked)
+		})
+		return false, ctx.Err()
+	}
+}
+
+// settle tells hot how the commit went. It reports whether hot now agrees with
+// warm about this write.
+func (r *core) settle(ctx context.Context, p *policy, m *mutation, token hot.Token, marked bool) bool {
+	if errors.Is(m.err, warm.ErrOutcomeUnknown) {
+		return false // the mark lapses to empty, whatever becomes of the commit
+	}
+	set, ok := m.set(p)
+	if !ok {
+		return r.unmark(m.key, token, marked) == nil && marked
+	}
+	if marked {
+		set.Token = token
+	}
+	err := r.onHot(ctx, func(ctx context.Context) error {
+		_, err := r.Hot.Set(ctx, set)
+		return err
+	})
+	if err != nil {
+		r.Recorder.HotMissed()
+	}
+	return err == nil
+}
+
+func (r *core) unmark(key tiering.Key, token hot.Token, marked bool) error {
+	if !marked {
+		return nil
+	}
+	return r.onHot(context.Background(), func(ctx context.Context) error { return r.Hot.Unmark(ctx, key, token) })
+}
+
+// onHot runs one call to hot under its own bound, whether or not the caller
+// still waits: a mark that was made has to be settled.
+func (r *core) onHot(ctx context.Context, call func(context.Context) error) error {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.HotTimeout)
+	defer cancel()
+	return call(ctx)
+}
+
+// set is what hot stores after the commit; ok is false when it only has to
+// forget: nothing was committed, or only the head changed.
+func (m *mutation) set(p *policy) (hot.Set, bool) {
+	h := m.result.Head
+	if m.err != nil || m.result.Status != warm.Done {
+		return hot.Set{}, false
+	}
+	s := hot.Set{Key: m.key, Entry: hot.Entry{Meta: h.Meta()}}
+	switch {
+	case h.Op.Deleting():
+		s.Deleted = true
+		return s, true
+	case m.row.Op == tiering.OpPut:
+		s.Entry.Body = m.row.Body
+		s.TTL = hotLife(p, h, h.UpdatedAt)
+		return s, s.TTL > 0
+	}
+	return hot.Set{}, false
+}
+
+// hotLife is how long hot may serve a document read at now on warm's clock.
+func hotLife(p *policy, h warm.Head, now time.Time) time.Duration {
+	life := p.HotTTL.Std()
+	if !h.ExpiresAt.IsZero() && !h.Pinned {
+		life = min(life, h.ExpiresAt.Sub(now))
+	}
+	return life
+}
+
+// states are what stood under the policy's status pointer before and after.
+func (m *mutation) states(p *policy) (from, to string) {
+	if p.StatusPointer == "" || m.row.Op != tiering.OpPut {
+		return "", ""
+	}
+	state := func(doc []byte) string {
+		v, err := jsondoc.Lookup(doc, p.StatusPointer)
+		if err != nil {
+			return ""
+		}
+		return string(v)
+	}
+	if m.before != nil {
+		from = state(m.before)
+	}
+	return from, state(m.row.Body)
+}
+
+// receipt turns the outcome of a commit into the caller's answer.
+func (r *Router) receipt(ctx context.Context, p *policy, m *mutation, hotOK bool) (*tiering.Receipt, error) {
+	res := m.result
+	switch res.Status {
+	case warm.Done, warm.NoChange, warm.Replayed:
+		rc := &tiering.Receipt{Meta: res.Head.Meta(), Hot: hotOK, Created: res.Created, Replayed: res.Status == warm.Replayed}
+		rc.Namespace, rc.ID = m.key.Namespace, m.key.ID
+		if m.row.Op == tiering.OpPut && res.Status == warm.Done {
+			warned := p.known && rc.Size >= p.WarnSize()
+			if warned {
+				rc.Warnings = append(rc.Warnings, "size")
+			}
+			r.Recorder.StateSize(rc.Size, warned)
+		}
+		return rc, nil
+	case warm.Conflict:
+		return nil, r.conflict(ctx, m)
+	case warm.UserFixed:
+		if r.who.Scope.User != "" {
+			return nil, tiering.Errorf(tiering.CodeForbidden, "the document belongs to another user")
+		}
+		return nil, tiering.Errorf(tiering.CodeWrongKind, "the document belongs to another user: a user is fixed when the key is created")
+	case warm.Mismatch:
+		return nil, tiering.Errorf(tiering.CodeIdempotencyMismatch, "this Idempotency-Key came with another request before")
+	case warm.NoNamespace:
+		return nil, tiering.Errorf(tiering.CodeNotFound, "namespace %q does not exist", m.key.Namespace)
+	case warm.Refused:
+		return nil, &tiering.Error{Code: tiering.CodeInvalid, Unprocessable: true, Tier: tiering.Warm, Err: res.Err, Detail: "the database refused the document"}
+	}
+	return nil, tiering.Errorf(tiering.CodeUnavailable, "the write was not settled: try again")
+}
+
+func (r *Router) conflict(ctx context.Context, m *mutation) error {
+	if m.cond.Unconditional() {
+		return tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key")
+	}
+	now, err := r.Warm.Now(ctx)
+	if err != nil {
+		return tiering.Wrap(err, "", tiering.Warm, m.key)
+	}
+	e := &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: m.result.Head.Standing(now)}
+	switch {
+	case m.cond.Absent():
+		e.Detail = "the key exists"
+	case e.CurrentVersion == 0:
+		e.Detail = "nothing stands under the key"
+	default:
+		e.Detail = "another version stands: read it and try again"
+	}
+	return e
+}
+
+// nameRequest gives m its idempotency key, over everything that makes the
+// request what it is.
+func (r *Router) nameRequest(m *mutation, key, op string, parts ...[]byte) {
+	if key == "" {
+		return
+	}
+	m.idem = idemName{r.who.Tenant, key}
+	m.row.Idempotency = &warm.Idempotency{Tenant: r.who.Tenant, Key: key, Hash: requestHash(op, m, parts)}
+}
+
+func requestHash(op string, m *mutation, parts [][]byte) tiering.Digest {
+	h := sha256.New()
+	add := func(b []byte) {
+		var n [8]byte
+		binary.BigEndian.PutUint64(n[:], uint64(len(b)))
+		h.Write(n[:])
+		h.Write(b)
+	}
+	add([]byte(op))
+	add([]byte(m.key.Namespace))
+	add([]byte(m.key.ID))
+	add([]byte(m.cond.String()))
+	add([]byte(m.row.User))
+	if m.row.Expiry.TTL != nil {
+		add([]byte(m.row.Expiry.TTL.String()))
+	}
+	for _, p := range parts {
+		add(p)
+	}
+	return tiering.Digest(h.Sum(nil))
+}
+
+func orZero[T any](o *T) T {
+	if o == nil {
+		var zero T
+		return zero
+	}
+	return *o
+}

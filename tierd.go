@@ -1,0 +1,145 @@
+// Package tierd keeps the state of AI agents: documents with compare-and-set,
+// history and rollback, over four tiers. Open puts a node together in process;
+// package client speaks to a daemon; both satisfy tiering.Service, so a program
+// moves from one to the other by changing the line that opens it.
+//
+//	node, err := tierd.Open(ctx, tierd.Config{Data: "./agent-state"})
+//	if err != nil {
+//		return err
+//	}
+//	defer node.Close(ctx)
+//	_, err = node.Put(ctx, "prefs", "ada", []byte(`{"seat":"window"}`), nil)
+package tierd
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"os"
+	"runtime/debug"
+	"time"
+
+	"go.opentelemetry.io/otel/trace"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/internal/telemetry"
+	"github.com/tierd/tierd/router"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/tiering/lifecycle"
+)
+
+// Config says where each tier is. The zero value keeps everything under
+// ./tierd-data, with no server at all.
+type Config struct {
+	// Data is the folder of the embedded tiers; "" is ./tierd-data.
+	Data string
+	// Hot, Warm, Cold and Backup are URLs; "" is memory:, sqlite: under Data,
+	// and two dir: under Data.
+	Hot, Warm, Cold, Backup string
+	// HotBytes bounds the embedded hot tier; 0 is 256 MiB.
+	HotBytes int64
+	// NoAutoCreate refuses writes to namespaces that were not created first.
+	NoAutoCreate bool
+	// SegmentAge is how long a change may wait for the archive; 0 is 10 s.
+	SegmentAge time.Duration
+
+	// Logger takes what goes wrong behind the scenes; nil discards it.
+	Logger *slog.Logger
+	// TracerProvider receives spans; nil makes none.
+	TracerProvider trace.TracerProvider
+	// Clock is the clock of the embedded warm tier, for tests; nil is time.Now.
+	Clock func() time.Time
+}
+
+// Node is a tierd in this process. Its methods are those of router.Router, for
+// the whole default tenant; As narrows it. It is safe for concurrent use.
+type Node struct {
+	*router.Router
+	tiers   tiers
+	engine  *lifecycle.Engine
+	metrics *telemetry.Telemetry
+	stop    context.CancelFunc
+	stopped chan struct{}
+}
+
+var _ tiering.Service = (*Node)(nil)
+
+// Open puts a node together and starts its background work. One process at a
+// time may open the same data folder.
+func Open(ctx context.Context, c Config) (*Node, error) {
+	if c.Data == "" {
+		c.Data = "tierd-data"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	m, err := telemetry.New(telemetry.Options{Version: Version(), TracerProvider: c.TracerProvider})
+	if err != nil {
+		return nil, err
+	}
+	t, err := openTiers(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	n := &Node{tiers: t, metrics: m, stopped: make(chan struct{})}
+	hot, warm := m.Hot(t.hot), m.Warm(t.warm)
+	archive := cold.NewArchive(m.Bucket(t.primary, tiering.Primary), m.Bucket(t.backup, tiering.Backup), &cold.ArchiveOptions{
+		OnBad: func(name string, copied tiering.Copy, err error) {
+			c.Logger.Error("a cold copy did not serve", "segment", name, "copy", copied, "err", err)
+			if errors.Is(err, tiering.ErrCorrupt) {
+				m.Router().Corrupt(tiering.Cold)
+			}
+		},
+	})
+	n.engine = lifecycle.New(lifecycle.Config{
+		Warm: warm, Archive: archive, Holder: holder(), SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
+	})
+	n.Router = router.New(router.Config{
+		Hot: hot, Warm: warm, Archive: archive, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
+		Recorder: m.Router(), Logger: c.Logger, Version: Version(), Parked: n.engine.Parked,
+	})
+	run, stop := context.WithCancel(context.WithoutCancel(ctx))
+	n.stop = stop
+	go func() {
+		defer close(n.stopped)
+		n.engine.Run(run)
+	}()
+	return n, nil
+}
+
+// Close finishes what was accepted, archives what it can before ctx ends, and
+// closes the tiers. Changes that could not be archived are at the next start.
+func (n *Node) Close(ctx context.Context) error {
+	n.Router.Close()
+	n.stop()
+	<-n.stopped
+	flushed := n.engine.Flush(ctx)
+	return errors.Join(flushed, n.tiers.close())
+}
+
+// Archive writes everything committed so far to cold, now.
+func (n *Node) Archive(ctx context.Context) error { return n.engine.Flush(ctx) }
+
+// Metrics serves the node's metrics in Prometheus' text format.
+func (n *Node) Metrics() http.Handler { return n.metrics.Handler() }
+
+// Telemetry is what measures the node, for the server in front of it.
+func (n *Node) Telemetry() *telemetry.Telemetry { return n.metrics }
+
+// Version is the version of tierd as the Go toolchain recorded it.
+func Version() string {
+	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
+		return info.Main.Version
+	}
+	return "devel"
+}
+
+// holder names this process in leases.
+func holder() string {
+	host, err := os.Hostname()
+	if err != nil {
+		host = "unknown"
+	}
+	return host + "/" + time.Now().UTC().Format(time.RFC3339Nano)
+}

@@ -1,0 +1,289 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"maps"
+	"slices"
+	"time"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// ArchiveReader is the name of the archiver's position in the feed.
+const ArchiveReader = "archive"
+
+// The bounds of one run of the feed.
+const (
+	feedPage   = 2000   // transactions read at a time
+	maxChanges = 50_000 // changes in one run
+)
+
+// archiveWhenDue writes the next run of the feed to cold once it is large or
+// old enough, and says when to look again.
+func (e *Engine) archiveWhenDue(ctx context.Context, l warm.Lease) (time.Duration, error) {
+	r, wait, err := e.archiveIfDue(ctx, l)
+	if err == nil && len(r.entries) == 0 {
+		return 0, e.awaitFeed(ctx, r.after)
+	}
+	return wait, err
+}
+
+func (e *Engine) archiveIfDue(ctx context.Context, l warm.Lease) (r run, wait time.Duration, err error) {
+	e.archiving.Lock()
+	defer e.archiving.Unlock()
+	if r, err = e.nextRun(ctx); err != nil {
+		return r, 0, err
+	}
+	if len(r.entries) == 0 {
+		e.Recorder.ArchiveLag(0, 0)
+		return r, 0, nil
+	}
+	now, err := e.Warm.Now(ctx)
+	if err != nil {
+		return r, 0, err
+	}
+	age := now.Sub(r.oldest())
+	e.Recorder.ArchiveLag(int64(len(r.entries)), max(age, 0))
+	if !r.full && age < e.SegmentAge {
+		return r, min(e.SegmentAge-age, time.Second), nil
+	}
+	return r, 0, e.archive(ctx, l, r)
+}
+
+// awaitFeed waits for something to archive, for no longer than the lease.
+func (e *Engine) awaitFeed(ctx context.Context, after int64) error {
+	wctx, cancel := context.WithTimeout(ctx, e.LeaseTTL/3)
+	defer cancel()
+	if err := e.Warm.WaitFeed(wctx, after); err != nil && wctx.Err() == nil {
+		return err
+	}
+	return nil
+}
+
+// Flush archives everything that is in the feed now.
+func (e *Engine) Flush(ctx context.Context) error {
+	e.archiving.Lock()
+	defer e.archiving.Unlock()
+	for {
+		l, ok, err := e.Warm.Acquire(ctx, ArchiveReader, e.Holder, e.LeaseTTL)
+		if err != nil {
+			return err
+		}
+		if !ok {
+			return tiering.Errorf(tiering.CodeLeaseHeld, "daemon %s archives until %s", l.Holder, l.Expires.Format(time.RFC3339))
+		}
+		r, err := e.nextRun(ctx)
+		if err != nil || len(r.entries) == 0 {
+			return err
+		}
+		if err := e.archive(ctx, l, r); err != nil {
+			return err
+		}
+	}
+}
+
+// run is a piece of the feed that becomes segments, one a tenant.
+type run struct {
+	after   int64 // the position before it
+	entries []warm.FeedEntry
+	full    bool // it has reached a bound
+}
+
+func (r run) to() int64         { return r.entries[len(r.entries)-1].Pos }
+func (r run) oldest() time.Time { return r.entries[0].Changes[0].At }
+
+// nextRun reads the feed behind the archive, up to a segment's worth.
+func (e *Engine) nextRun(ctx context.Context) (run, error) {
+	pos, err := e.Warm.Position(ctx, ArchiveReader)
+	if err != nil {
+		return run{}, err
+	}
+	r := run{after: pos}
+	var bytes int64
+	changes := 0
+	for at := pos; !r.full; {
+		page, err := e.Warm.ReadFeed(ctx, at, feedPage)
+		if err != nil {
+			return run{}, err
+		}
+		for _, entry := range page {
+			at = entry.Pos
+			if len(entry.Changes) == 0 {
+				continue
+			}
+			r.entries = append(r.entries, entry)
+			changes += len(entry.Changes)
+			for _, c := range entry.Changes {
+				bytes += c.Size
+			}
+			if bytes >= e.SegmentBytes || changes >= maxChanges {
+				r.full = true
+				break
+			}
+		}
+		if len(page) < feedPage {
+			break
+		}
+	}
+	return r, nil
+}
+
+// archive writes a run, a segment a tenant, and moves the archive's position.
+// Done again after a crash it skips the tenants that were finished. e.archiving
+// is held.
+func (e *Engine) archive(ctx context.Context, l warm.Lease, r run) error {
+	if err := e.sweepIntents(ctx, l); err != nil {
+		return err
+	}
+	byTenant := map[string][]positioned{}
+	for _, entry := range r.entries {
+		for _, c := range entry.Changes {
+			byTenant[c.Key.Tenant] = append(byTenant[c.Key.Tenant], positioned{c, entry.Pos})
+		}
+	}
+	for _, tenant := range slices.Sorted(maps.Keys(byTenant)) {
+		if err := e.archiveTenant(ctx, l, tenant, byTenant[tenant], r); err != nil {
+			return err
+		}
+	}
+	return e.Warm.SetPosition(ctx, ArchiveReader, r.to())
+}
+
+// positioned is a change with the position of its transaction.
+type positioned struct {
+	warm.FeedChange
+	pos int64
+}
+
+// archiveTenant writes one segment: the intent first, then the bytes to both
+// buckets, read back, then the catalog. A copy that fails is made later.
+func (e *Engine) archiveTenant(ctx context.Context, l warm.Lease, tenant string, changes []positioned, r run) error {
+	covered, err := e.coveredTo(ctx, tenant)
+	if err != nil {
+		return err
+	}
+	changes = slices.DeleteFunc(changes, func(c positioned) bool { return c.pos <= covered })
+	if len(changes) == 0 {
+		return nil
+	}
+	epoch, err := e.Warm.Epoch(ctx)
+	if err != nil {
+		return err
+	}
+	now, err := e.Warm.Now(ctx)
+	if err != nil {
+		return err
+	}
+	s := tiering.SegmentInfo{Name: e.Archive.Name(now, l.Token), Tenant: tenant, State: tiering.SegmentStarted, Token: l.Token, Started: now}
+	if err := e.Warm.StartSegment(ctx, s); err != nil {
+		return err
+	}
+	records, err := e.records(ctx, changes)
+	if err != nil {
+		return e.abandon(ctx, s.Name, err)
+	}
+	enc, err := cold.Encode(tenant, []tiering.Range{{From: covered + 1, To: r.to()}}, records, &cold.EncodeOptions{Epoch: epoch})
+	if err != nil {
+		return e.abandon(ctx, s.Name, err)
+	}
+	errs := e.Archive.WriteBoth(ctx, s.Name, enc.Data)
+	for c, err := range errs {
+		s.Copies[c] = tiering.CopyVerified
+		if err != nil {
+			s.Copies[c] = tiering.CopyMissing
+			e.Logger.Warn("a copy of a segment was not written; it is made later", "segment", s.Name, "copy", tiering.Copy(c), "err", err)
+		}
+	}
+	if s.Verified() == 0 {
+		return e.abandon(ctx, s.Name, errors.Join(errNoProgress, errs[0], errs[1]))
+	}
+	s.State, s.Size, s.RawSize, s.SHA256, s.Count = tiering.SegmentFinished, int64(len(enc.Data)), enc.RawSize, enc.SHA256, enc.Count
+	s.MinTime, s.MaxTime, s.Ranges = enc.MinTime, enc.MaxTime, enc.Ranges
+	return e.Warm.FinishSegment(ctx, s, enc.LocationsFor(s.Name), ArchiveReader, r.after)
+}
+
+// coveredTo is the last feed position that the tenant's segments cover.
+func (e *Engine) coveredTo(ctx context.Context, tenant string) (int64, error) {
+	var to int64
+	err := e.eachSegment(ctx, tenant, tiering.SegmentFinished, func(s tiering.SegmentInfo) error {
+		for _, g := range s.Ranges {
+			to = max(to, g.To)
+		}
+		return nil
+	})
+	return to, err
+}
+
+// eachSegment calls fn with every segment of a tenant ("": all) in a state.
+func (e *Engine) eachSegment(ctx context.Context, tenant string, state tiering.SegmentState, fn func(tiering.SegmentInfo) error) error {
+	after := ""
+	for {
+		page, err := e.Warm.Segments(ctx, tenant, state, after, segmentPage)
+		if err != nil {
+			return err
+		}
+		for _, s := range page {
+			after = s.Name
+			if err := fn(s); err != nil {
+				return err
+			}
+		}
+		if len(page) < segmentPage {
+			return nil
+		}
+	}
+}
+
+const segmentPage = 500
+
+// abandon gives up an intent after cause: its object, if any landed, is not in
+// the catalog and nobody reads it.
+func (e *Engine) abandon(ctx context.Context, name string, cause error) error {
+	return errors.Join(cause, e.Warm.AbandonSegment(context.WithoutCancel(ctx), name))
+}
+
+// sweepIntents removes what a dead archiver began and did not finish: first
+// the objects, then the intents. Only the holder of a newer lease may.
+func (e *Engine) sweepIntents(ctx context.Context, l warm.Lease) error {
+	return e.eachSegment(ctx, "", tiering.SegmentStarted, func(s tiering.SegmentInfo) error {
+		if s.Token > l.Token {
+			return tiering.Errorf(tiering.CodeFenced, "segment %s was started under a newer lease", s.Name)
+		}
+		for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+			if err := e.Archive.Bucket(c).Delete(ctx, s.Name); err != nil {
+				return tiering.Wrap(err, "sweep", tiering.Cold, tiering.Key{})
+			}
+		}
+		return e.Warm.AbandonSegment(ctx, s.Name)
+	})
+}
+
+// records turns changes into records, with their bytes from warm.
+func (e *Engine) records(ctx context.Context, changes []positioned) ([]cold.Record, error) {
+	out := make([]cold.Record, 0, len(changes))
+	for _, c := range changes {
+		rec := cold.Record{
+			Key: c.Key, Op: c.Op, Version: c.Version, Revision: c.Revision, Prev: c.Prev, Pos: c.pos, At: c.At,
+			CreatedAt: c.CreatedAt, ExpiresAt: c.ExpiresAt, TTL: c.TTL, User: c.User, Pinned: c.Pinned, Query: c.Query, Digest: c.Digest,
+		}
+		if c.Op == tiering.OpPut {
+			v, ok, err := e.Warm.Version(ctx, c.Key, c.Version)
+			if err != nil {
+				return nil, err
+			}
+			if !ok || tiering.DigestOf(v.Body) != c.Digest {
+				// The rest must not wait for bytes that are gone: without a
+				// location this version never leaves warm.
+				e.park("archive", c.Key.String(), parkAfter, tiering.Errorf(tiering.CodeCorrupt, "version %d is missing or damaged in warm", c.Version))
+				e.Logger.Error("a version is missing or damaged in warm and was not archived", "key", c.Key, "version", c.Version)
+				continue
+			}
+			rec.Body = v.Body
+		}
+		out = append(out, rec)
+	}
+	return out, nil
+}

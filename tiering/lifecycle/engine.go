@@ -1,0 +1,205 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"sync"
+	"time"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// Config is what an engine works on. Warm and Archive are required; the zero
+// value of the rest works.
+type Config struct {
+	Warm    warm.Store
+	Archive *cold.Archive
+
+	// Holder names this daemon in leases; it must be unique among daemons.
+	Holder string
+	// SegmentBytes and SegmentAge bound how long changes wait for the archive:
+	// a segment is written when either is reached. 0 means 8 MiB and 10 s.
+	SegmentBytes int64
+	SegmentAge   time.Duration
+	// FeedAge is how long the feed, idempotency results and batch ids are
+	// kept; 0 means 24 h.
+	FeedAge time.Duration
+	// LeaseTTL is how long a worker may be silent before another takes over;
+	// 0 means 30 s.
+	LeaseTTL time.Duration
+
+	Recorder Recorder
+	Logger   *slog.Logger
+}
+
+// Recorder takes the engine's measurements.
+type Recorder interface {
+	// ArchiveLag is how many feed entries wait for the archive, and how old
+	// the oldest is.
+	ArchiveLag(entries int64, oldest time.Duration)
+	// MissingCopies is how many segments lack a copy.
+	MissingCopies(c tiering.Copy, segments int64)
+}
+
+type discard struct{}
+
+func (discard) ArchiveLag(int64, time.Duration)   {}
+func (discard) MissingCopies(tiering.Copy, int64) {}
+
+// Engine runs the background workers of one daemon. Run starts them; the other
+// methods may be called at any time, from any goroutine.
+type Engine struct {
+	Config
+	archiving sync.Mutex // one archive step at a time in this process
+
+	mu     sync.Mutex
+	parked map[string]*tiering.ParkedMove
+}
+
+// New returns an engine that does nothing until Run.
+func New(c Config) *Engine {
+	fill := func(d *time.Duration, v time.Duration) {
+		if *d == 0 {
+			*d = v
+		}
+	}
+	fill(&c.SegmentAge, 10*time.Second)
+	fill(&c.FeedAge, 24*time.Hour)
+	fill(&c.LeaseTTL, 30*time.Second)
+	if c.SegmentBytes == 0 {
+		c.SegmentBytes = 8 << 20
+	}
+	if c.Holder == "" {
+		c.Holder = "tierd"
+	}
+	if c.Recorder == nil {
+		c.Recorder = discard{}
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return &Engine{Config: c, parked: map[string]*tiering.ParkedMove{}}
+}
+
+// Run works until ctx ends, then returns when every worker has stopped.
+func (e *Engine) Run(ctx context.Context) {
+	var wg sync.WaitGroup
+	for name, step := range map[string]func(context.Context, warm.Lease) (time.Duration, error){
+		"archive":   e.archiveWhenDue,
+		"replicate": e.replicate,
+		"trim":      e.trim,
+	} {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			e.work(ctx, name, step)
+		}()
+	}
+	wg.Wait()
+}
+
+// How a failing worker waits.
+const (
+	firstBackoff = 200 * time.Millisecond
+	lastBackoff  = 5 * time.Minute
+	parkAfter    = 5 // failures in a row before a worker shows as parked
+)
+
+// work runs one worker's steps while it holds the lease of its name. A step
+// says how long to wait for the next. A step that fails is tried again with
+// growing pauses, for ever, and shows as parked meanwhile.
+func (e *Engine) work(ctx context.Context, name string, step func(context.Context, warm.Lease) (time.Duration, error)) {
+	failures := 0
+	for ctx.Err() == nil {
+		pause, err := e.underLease(ctx, name, step)
+		if err != nil && ctx.Err() == nil {
+			failures++
+			pause = min(firstBackoff<<min(failures-1, 16), lastBackoff)
+			e.park(name, "worker", failures, err)
+			e.Logger.Warn("background worker failed", "worker", name, "failures", failures, "retry_in", pause, "err", err)
+		} else if err == nil && failures > 0 {
+			failures = 0
+			e.unpark(name, "worker")
+		}
+		if !sleep(ctx, pause) {
+			return
+		}
+	}
+}
+
+// underLease runs one step if this daemon holds the lease.
+func (e *Engine) underLease(ctx context.Context, name string, step func(context.Context, warm.Lease) (time.Duration, error)) (time.Duration, error) {
+	l, ok, err := e.Warm.Acquire(ctx, name, e.Holder, e.LeaseTTL)
+	if err != nil {
+		return 0, err
+	}
+	if !ok {
+		return e.LeaseTTL / 3, nil
+	}
+	return step(ctx, l)
+}
+
+// sleep waits for d, false when ctx ended first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	if d <= 0 {
+		return ctx.Err() == nil
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// park notes a move that keeps failing, for status.
+func (e *Engine) park(move, subject string, attempts int, err error) {
+	if attempts < parkAfter {
+		return
+	}
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	id := move + " " + subject
+	p := e.parked[id]
+	if p == nil {
+		p = &tiering.ParkedMove{Move: move, Subject: subject, Since: time.Now().UTC()}
+		e.parked[id] = p
+	}
+	p.Attempts, p.Error = attempts, err.Error()
+}
+
+func (e *Engine) unpark(move, subject string) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	delete(e.parked, move+" "+subject)
+}
+
+// Parked lists the moves that keep failing.
+func (e *Engine) Parked() []tiering.ParkedMove {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var out []tiering.ParkedMove
+	for _, p := range e.parked {
+		out = append(out, *p)
+	}
+	return out
+}
+
+// trim keeps the feed, idempotency results and batch ids to their age.
+func (e *Engine) trim(ctx context.Context, _ warm.Lease) (time.Duration, error) {
+	now, err := e.Warm.Now(ctx)
+	if err != nil {
+		return 0, err
+	}
+	return trimEvery, e.Warm.TrimFeed(ctx, now.Add(-e.FeedAge))
+}
+
+const trimEvery = 10 * time.Minute
+
+// errNoProgress is a step that could do nothing at all.
+var errNoProgress = errors.New("neither bucket took the segment")

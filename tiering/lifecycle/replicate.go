@@ -1,0 +1,42 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// replicateEvery is how often segments are looked through for a missing copy.
+const replicateEvery = 5 * time.Second
+
+// replicate makes the copies that could not be written at first. A segment
+// that fails does not stop the others.
+func (e *Engine) replicate(ctx context.Context, _ warm.Lease) (time.Duration, error) {
+	var missing [2]int64
+	var failed error
+	err := e.eachSegment(ctx, "", tiering.SegmentFinished, func(s tiering.SegmentInfo) error {
+		if s.Verified() != 1 {
+			return nil
+		}
+		from, to := tiering.Primary, tiering.Backup
+		if s.Copies[tiering.Primary] != tiering.CopyVerified {
+			from, to = to, from
+		}
+		if err := e.Archive.CopyObject(ctx, from, to, s.Name); err != nil {
+			missing[to]++
+			failed = errors.Join(failed, err)
+			return ctx.Err()
+		}
+		return e.Warm.SetCopy(ctx, s.Name, to, tiering.CopyVerified)
+	})
+	if err != nil {
+		return 0, err
+	}
+	for c, n := range missing {
+		e.Recorder.MissingCopies(tiering.Copy(c), n)
+	}
+	return replicateEvery, failed
+}
