@@ -53,7 +53,7 @@ type call struct {
 func (o *op) begin(ctx context.Context) (context.Context, call) {
 	c := call{op: o}
 	if o.tracer != nil {
-		ctx, c.span = o.tracer.Start(ctx, o.name, o.start...)
+		ctx, c.span = o.tracer.Start(ctx, o.name, o.start...) //nolint:spancheck // end ends it
 	}
 	c.began = time.Now()
 	return ctx, c

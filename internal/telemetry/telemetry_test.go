@@ -243,7 +243,7 @@ func TestSpans(t *testing.T) {
 			}
 			got := map[string]string{}
 			for _, a := range ended[0].Attributes() {
-				got[string(a.Key)] = a.Value.Emit()
+				got[string(a.Key)] = a.Value.String()
 			}
 			if !maps.Equal(got, tt.attrs) {
 				t.Errorf("attributes = %v, want %v", got, tt.attrs)
