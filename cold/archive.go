@@ -38,7 +38,7 @@ type ArchiveOptions struct {
 }
 
 // Archive keeps every object twice, in two buckets, and reads from either. It
-// holds no state but which bucket failed lately; the catalog of what lies
+// holds no state but buffers and which bucket failed lately; the catalog of what lies
 // where is warm's. Methods are safe for concurrent use. Their errors are
 // *tiering.Error.
 type Archive struct {
@@ -46,6 +46,7 @@ type Archive struct {
 	onBad    func(string, tiering.Copy, error)
 	patience time.Duration
 	cooldown time.Duration
+	pool     unpackers
 	failed   [2]atomic.Int64 // when the copy last could not be reached, in Unix ns
 }
 

@@ -39,7 +39,7 @@ func (a *Archive) readFrom(ctx context.Context, c tiering.Copy, loc tiering.Loca
 	if err != nil {
 		return Record{}, a.lost(ctx, c, loc.Segment, ref.Offset+ref.Length, err)
 	}
-	r, err := findVersion(block, loc.Key, ref.FirstVersion, version)
+	r, err := findVersion(&a.pool, block, loc.Key, ref.FirstVersion, version)
 	if errors.Is(err, tiering.ErrNotFound) && (version == loc.MinVersion || version == loc.MaxVersion) {
 		err = corruptErr(err, "the catalog says that the segment holds the version")
 	}

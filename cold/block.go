@@ -13,12 +13,13 @@ import (
 // is not checked. An error, always corrupt, ends it.
 func DecodeBlock(tenant string, block []byte) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
-		s, err := scanBlock(tenant, block)
+		var pool unpackers
+		s, err := scanBlock(&pool, tenant, block)
 		if err != nil {
 			yield(Record{}, err)
 			return
 		}
-		defer s.close()
+		defer s.close(true)
 		for s.next() {
 			r, err := s.record()
 			if !yield(r, err) || err != nil {
@@ -34,6 +35,7 @@ func DecodeBlock(tenant string, block []byte) iter.Seq2[Record, error] {
 // blockScanner walks the heads of a block, and reads a body when asked to.
 type blockScanner struct {
 	*unpacker
+	pool   *unpackers
 	tenant string
 	left   int // records not seen yet
 	start  int // of the current record
@@ -43,17 +45,21 @@ type blockScanner struct {
 	err    error
 }
 
-func scanBlock(tenant string, block []byte) (*blockScanner, error) {
+// scanBlock starts on a block. The caller closes the scanner.
+func scanBlock(pool *unpackers, tenant string, block []byte) (*blockScanner, error) {
 	f, err := oneFrame(blockFrame, tenant, block)
 	if err != nil {
 		return nil, err
 	}
-	u, err := unpack(f)
+	u, err := pool.open(f)
 	if err != nil {
 		return nil, err
 	}
-	return &blockScanner{unpacker: u, tenant: tenant, left: f.count}, nil
+	return &blockScanner{unpacker: u, pool: pool, tenant: tenant, left: f.count}, nil
 }
+
+// close ends the scan; shared says that bodies it returned live on.
+func (s *blockScanner) close(shared bool) { s.pool.give(s.unpacker, shared) }
 
 // next moves to the next record, whose head is in s.head; false at the end or
 // at s.err.
@@ -84,7 +90,7 @@ func (s *blockScanner) readHead() error {
 	}
 	s.start, s.body = s.pos, s.pos+prefixSize+int(n)
 	s.pos = s.body + int(size)
-	if s.pos > cap(s.buf) {
+	if s.pos > s.raw {
 		return corruptf("record goes on behind the end of its block")
 	}
 	if err := s.fill(s.body); err != nil {
@@ -115,8 +121,8 @@ func (s *blockScanner) record() (Record, error) {
 
 // finish checks that nothing but the records was in the block.
 func (s *blockScanner) finish() error {
-	if s.pos != cap(s.buf) {
-		return corruptf("block has %d bytes behind its last record", cap(s.buf)-s.pos)
+	if s.pos != s.raw {
+		return corruptf("block has %d bytes behind its last record", s.raw-s.pos)
 	}
 	if err := s.fill(s.pos); err != nil {
 		return err
@@ -129,12 +135,12 @@ func (s *blockScanner) finish() error {
 // known to hold. A block that does not hold it is not the one that was meant:
 // corrupt. One that does, but not version, is sound, and the version never
 // was in it: not_found.
-func findVersion(block []byte, key tiering.Key, first, version int64) (Record, error) {
-	s, err := scanBlock(key.Tenant, block)
+func findVersion(pool *unpackers, block []byte, key tiering.Key, first, version int64) (Record, error) {
+	s, err := scanBlock(pool, key.Tenant, block)
 	if err != nil {
 		return Record{}, err
 	}
-	defer s.close()
+	defer s.close(false)
 	sound := false
 	for s.next() {
 		c := s.head.Key.Compare(key)

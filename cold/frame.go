@@ -5,6 +5,7 @@ import (
 	"errors"
 	"hash/crc32"
 	"io"
+	"sync"
 
 	"github.com/klauspost/compress/zstd"
 )
@@ -88,28 +89,54 @@ func oneFrame(kind frameKind, tenant string, b []byte) (frame, error) {
 // unpacker decompresses a frame only as far as it is asked to.
 type unpacker struct {
 	dec *zstd.Decoder
-	buf []byte // what is decompressed; its capacity is the frame's raw size
+	buf []byte // what is decompressed so far
+	raw int    // bytes of the whole frame
 }
 
-// unpack starts on a frame. The caller closes it.
-func unpack(f frame) (*unpacker, error) {
-	dec, err := zstd.NewReader(bytes.NewReader(f.packed),
-		zstd.WithDecoderConcurrency(1), // no goroutines: decoding stops when reading stops
-		zstd.WithDecoderLowmem(true),
-		zstd.WithDecoderMaxWindow(maxFrameRaw),
-		zstd.WithDecoderMaxMemory(maxFrameRaw))
-	if err != nil {
+// unpackers keeps unpackers for use again: making a decoder and its buffers
+// costs several times what decoding a block does. The zero value is ready.
+type unpackers struct{ pool sync.Pool }
+
+// open starts on a frame. The caller gives the unpacker back.
+func (p *unpackers) open(f frame) (*unpacker, error) {
+	u, ok := p.pool.Get().(*unpacker)
+	if !ok {
+		dec, err := zstd.NewReader(nil,
+			zstd.WithDecoderConcurrency(1), // no goroutines: decoding stops when reading stops
+			zstd.WithDecoderLowmem(true),
+			zstd.WithDecoderMaxWindow(maxFrameRaw),
+			zstd.WithDecoderMaxMemory(maxFrameRaw))
+		if err != nil {
+			return nil, err
+		}
+		u = &unpacker{dec: dec}
+	}
+	if err := u.dec.Reset(bytes.NewReader(f.packed)); err != nil {
 		return nil, corruptErr(err, "frame is not zstd")
 	}
-	return &unpacker{dec: dec, buf: make([]byte, 0, f.raw)}, nil
+	u.raw = f.raw
+	if cap(u.buf) < f.raw {
+		u.buf = make([]byte, 0, f.raw)
+	}
+	u.buf = u.buf[:0]
+	return u, nil
 }
 
-func (u *unpacker) close() { u.dec.Close() }
+// give takes an unpacker back. Its buffer is used again too, unless shared
+// says that what was in it lives on.
+func (p *unpackers) give(u *unpacker, shared bool) {
+	if shared {
+		u.buf = nil
+	}
+	if u.dec.Reset(nil) == nil { // lets go of the frame
+		p.pool.Put(u)
+	}
+}
 
 // fill makes the first n bytes of the frame available in buf.
 func (u *unpacker) fill(n int) error {
-	if n > cap(u.buf) {
-		return corruptf("frame of %d bytes ends within an item", cap(u.buf))
+	if n > u.raw {
+		return corruptf("frame of %d bytes ends within an item", u.raw)
 	}
 	for len(u.buf) < n {
 		m, err := u.dec.Read(u.buf[len(u.buf):n])
@@ -125,7 +152,7 @@ func (u *unpacker) fill(n int) error {
 func (u *unpacker) end() error {
 	var one [1]byte
 	if n, err := u.dec.Read(one[:]); n > 0 || !errors.Is(err, io.EOF) {
-		return corruptErr(err, "frame does not end at %d bytes", cap(u.buf))
+		return corruptErr(err, "frame does not end at %d bytes", u.raw)
 	}
 	return nil
 }

@@ -6,8 +6,11 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-// indexPage is how many raw bytes of index go into one frame.
-const indexPage = 64 << 10
+// A page of the index is closed at indexPage bytes, and never over maxPage.
+const (
+	indexPage = 64 << 10
+	maxPage   = indexPage + maxHead
+)
 
 func appendEntry(b []byte, e Entry) []byte {
 	b = append(b, byte(e.Op))
@@ -23,6 +26,7 @@ func appendEntry(b []byte, e Entry) []byte {
 // indexCursor reads the pages of an index one after the other, so that no more
 // than one page is in memory however large the index says it is.
 type indexCursor struct {
+	pool   *unpackers
 	tenant string
 	blocks int    // number of blocks in the segment
 	pages  []byte // frames not opened yet
@@ -50,8 +54,12 @@ func (c *indexCursor) next() (Entry, bool) {
 			return Entry{}, false
 		}
 	}
-	if block >= int64(c.blocks) || c.last.Version > 0 && c.last.compare(e) >= 0 {
-		c.err = corruptf("index is out of order or points to block %d of %d", block, c.blocks)
+	if e.Version < 1 || e.Op < tiering.OpPut || e.Op > tiering.OpUnpin || block >= int64(c.blocks) {
+		c.err = corruptf("index says %s of version %d in block %d of %d", e.Op, e.Version, block, c.blocks)
+		return Entry{}, false
+	}
+	if c.last.Version > 0 && c.last.compare(e) >= 0 {
+		c.err = corruptf("index is out of order at %s version %d", e.Key, e.Version)
 		return Entry{}, false
 	}
 	e.Block = int(block)
@@ -65,12 +73,16 @@ func (c *indexCursor) turn() bool {
 	if f, c.pages, c.err = cutFrame(indexFrame, c.tenant, c.pages); c.err != nil {
 		return false
 	}
-	u, err := unpack(f)
-	if err != nil {
-		c.err = err
+	if f.raw > maxPage {
+		c.err = corruptf("index page of %d bytes is over %d", f.raw, maxPage)
 		return false
 	}
-	defer u.close()
+	var u *unpacker
+	if u, c.err = c.pool.open(f); c.err != nil {
+		return false
+	}
+	// The buffer is not used again: the page is read out of it.
+	defer c.pool.give(u, true)
 	if c.err = u.fill(f.raw); c.err == nil {
 		c.err = u.end()
 	}

@@ -18,6 +18,7 @@ type Segment struct {
 	tenant, epoch string
 	foot          footer
 	index         []byte // the packed pages, checked
+	pool          *unpackers
 }
 
 // OpenSegment reads an object of size bytes whole and checks everything about
@@ -77,7 +78,7 @@ func openIndex(r io.ReaderAt, size int64) (*Segment, error) {
 	if err != nil {
 		return nil, err
 	}
-	s := &Segment{r: r}
+	s := &Segment{r: r, pool: &unpackers{}}
 	var headerSize int64
 	if s.tenant, s.epoch, headerSize, err = parseHeader(head); err != nil {
 		return nil, err
@@ -175,11 +176,11 @@ func (s *Segment) block(i int, at span, c *indexCursor, yield func(Record, error
 	if err != nil {
 		return false, err
 	}
-	scan, err := scanBlock(s.tenant, b)
+	scan, err := scanBlock(s.pool, s.tenant, b)
 	if err != nil {
 		return false, err
 	}
-	defer scan.close()
+	defer scan.close(true)
 	for scan.next() {
 		r, err := scan.record()
 		if err != nil {
@@ -204,5 +205,5 @@ func (s *Segment) block(i int, at span, c *indexCursor, yield func(Record, error
 }
 
 func (s *Segment) cursor() *indexCursor {
-	return &indexCursor{tenant: s.tenant, blocks: len(s.foot.blocks), pages: s.index}
+	return &indexCursor{pool: s.pool, tenant: s.tenant, blocks: len(s.foot.blocks), pages: s.index}
 }
