@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"net/url"
 	"os"
 	"path/filepath"
@@ -21,11 +20,11 @@ func (l *Loaded) Check(now time.Time) []Fault {
 	faults := append([]Fault(nil), l.Faults...)
 	faults = append(faults, l.checkFolders()...)
 	faults = append(faults, l.checkTiers()...)
-	faults = append(faults, l.checkTLS(now)...)
-	return append(faults, l.checkBind()...)
+	return append(faults, l.checkTLS(now)...)
 }
 
-func (l *Loaded) fault(name, format string, args ...any) Fault {
+// Fault returns a fault of a setting, at the place that set it.
+func (l *Loaded) Fault(name, format string, args ...any) Fault {
 	return Fault{Setting: name, Source: l.Value(name).Source, Detail: name + " " + fmt.Sprintf(format, args...)}
 }
 
@@ -42,9 +41,9 @@ func (l *Loaded) checkFolders() []Fault {
 			path, _, _ = strings.Cut(strings.TrimPrefix(rest, "//"), "?")
 		}
 		if path == "" {
-			faults = append(faults, l.fault(name, "is empty: name a folder"))
+			faults = append(faults, l.Fault(name, "is empty: name a folder"))
 		} else if err := writable(path); err != nil {
-			faults = append(faults, l.fault(name, "%v", err))
+			faults = append(faults, l.Fault(name, "%v", err))
 		}
 	}
 	return faults
@@ -81,10 +80,10 @@ func (l *Loaded) checkTiers() []Fault {
 		return s
 	}
 	if scheme("vector") == "pgvector" && !strings.HasPrefix(scheme("warm"), "postgres") {
-		faults = append(faults, l.fault("vector", "pgvector: lives in warm's database, and warm is %s: set warm to postgres://..., or vector to flat:", scheme("warm")))
+		faults = append(faults, l.Fault("vector", "pgvector: lives in warm's database, and warm is %s: set warm to postgres://..., or vector to flat:", scheme("warm")))
 	}
 	if cold, backup := place(l.Given("cold")), place(l.Given("backup")); cold != "" && cold == backup {
-		faults = append(faults, l.fault("backup", "is the same place as cold: the two copies must not be lost together"))
+		faults = append(faults, l.Fault("backup", "is the same place as cold: the two copies must not be lost together"))
 	}
 	return faults
 }
@@ -114,14 +113,14 @@ func (l *Loaded) checkTLS(now time.Time) []Fault {
 	case l.TLSCert == "" && l.TLSKey == "":
 		return nil
 	case l.TLSCert == "":
-		return []Fault{l.fault("tls_key", "is set and tls_cert is not: set both or neither")}
+		return []Fault{l.Fault("tls_key", "is set and tls_cert is not: set both or neither")}
 	case l.TLSKey == "":
-		return []Fault{l.fault("tls_cert", "is set and tls_key is not: set both or neither")}
+		return []Fault{l.Fault("tls_cert", "is set and tls_key is not: set both or neither")}
 	}
 	var faults []Fault
 	for _, name := range []string{"tls_cert", "tls_key"} {
 		if _, err := os.ReadFile(l.Value(name).Text); err != nil {
-			faults = append(faults, l.fault(name, "cannot be read: %v", err))
+			faults = append(faults, l.Fault(name, "cannot be read: %v", err))
 		}
 	}
 	if faults != nil {
@@ -129,46 +128,18 @@ func (l *Loaded) checkTLS(now time.Time) []Fault {
 	}
 	pair, err := tls.LoadX509KeyPair(l.TLSCert, l.TLSKey)
 	if err != nil {
-		return []Fault{l.fault("tls_cert", "and tls_key do not go together: %s", strings.TrimPrefix(err.Error(), "tls: "))}
+		return []Fault{l.Fault("tls_cert", "and tls_key do not go together: %s", strings.TrimPrefix(err.Error(), "tls: "))}
 	}
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
 	if err != nil {
-		return []Fault{l.fault("tls_cert", "holds no certificate that can be read: %v", err)}
+		return []Fault{l.Fault("tls_cert", "holds no certificate that can be read: %v", err)}
 	}
 	if now.After(leaf.NotAfter) {
-		f := l.fault("tls_cert", "expired on %s: clients will refuse it", leaf.NotAfter.UTC().Format(time.DateOnly))
+		f := l.Fault("tls_cert", "expired on %s: clients will refuse it", leaf.NotAfter.UTC().Format(time.DateOnly))
 		f.Warning = true
 		return []Fault{f}
 	}
 	return nil
-}
-
-// checkBind refuses to serve other machines without keys and TLS. Insecure is
-// for a network that is trusted, or a proxy that does both.
-func (l *Loaded) checkBind() []Fault {
-	if l.Insecure || loopback(l.Listen) {
-		return nil
-	}
-	var missing []string
-	if !l.RequireKeys {
-		missing = append(missing, "API keys (--require-keys)")
-	}
-	if l.TLSCert == "" {
-		missing = append(missing, "TLS (--tls-cert and --tls-key)")
-	}
-	if missing == nil {
-		return nil
-	}
-	return []Fault{l.fault("listen", "%s can be reached from other machines without %s: add them, listen on 127.0.0.1, or accept the risk with --insecure", l.Listen, strings.Join(missing, " and "))}
-}
-
-func loopback(listen string) bool {
-	host, _, err := net.SplitHostPort(listen)
-	if err != nil {
-		return true // a fault already
-	}
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
 // Show returns the values with credentials redacted.

@@ -110,8 +110,6 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		{"a key without its certificate", "", nil, map[string]string{"tls_key": plain}, "--tls-key", "set both or neither"},
 		{"a certificate that is not there", "", nil, map[string]string{"tls_cert": filepath.Join(dir, "c.pem"), "tls_key": plain}, "--tls-cert", "cannot be read"},
 		{"a certificate that is none", "", nil, map[string]string{"tls_cert": plain, "tls_key": plain}, "--tls-cert", "do not go together"},
-		{"open to the network", "", nil, map[string]string{"listen": "0.0.0.0:8437"}, "--listen", "API keys (--require-keys) and TLS"},
-		{"open with keys in clear", "", nil, map[string]string{"listen": ":8437", "require_keys": "true"}, "--listen", "without TLS"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			flags := map[string]string{"data": t.TempDir()}
@@ -142,8 +140,6 @@ func TestGoodConfigurationsHaveNoFaults(t *testing.T) {
 	}{
 		{"the defaults", nil},
 		{"a folder to be made", map[string]string{"data": filepath.Join(t.TempDir(), "a", "b")}},
-		{"IPv6 loopback", map[string]string{"listen": "[::1]:8437"}},
-		{"open on purpose", map[string]string{"listen": "0.0.0.0:8437", "insecure": "true"}},
 		{"servers", map[string]string{
 			"hot": "redis+cluster://a:1,b:2", "warm": "postgres://tierd@127.0.0.1/tierd", "vector": "pgvector:",
 			"cold":   "s3://b/p?endpoint=http://127.0.0.1:9000&path_style=true",

@@ -36,7 +36,7 @@ func readFile(path string) (fileLayer, []Fault) {
 	for _, key := range mappingKeys(raw) {
 		at := fmt.Sprintf("%s:%d", path, key.Line)
 		if _, ok := find(key.Value); !ok {
-			faults = append(faults, Fault{Source: at, Detail: fmt.Sprintf("unknown key %q%s", key.Value, didYouMean(strings.ReplaceAll(key.Value, "-", "_"), names()))})
+			faults = append(faults, Fault{Source: at, Detail: fmt.Sprintf("unknown key %q%s", key.Value, didYouMean(strings.ReplaceAll(key.Value, "-", "_"), names(), ""))})
 			continue
 		}
 		switch v := values[key.Value].(type) {

@@ -124,10 +124,14 @@ func unknownVariables(variables map[string]string, others []string) []Fault {
 	for _, s := range Settings() {
 		known = append(known, s.Env())
 	}
+	suffixes := make([]string, len(known))
+	for i, name := range known {
+		suffixes[i] = strings.TrimPrefix(name, EnvPrefix)
+	}
 	var faults []Fault
 	for name := range variables {
 		if !slices.Contains(known, name) {
-			faults = append(faults, Fault{Source: name, Warning: true, Detail: "tierd knows no such variable" + didYouMean(name, known)})
+			faults = append(faults, Fault{Source: name, Warning: true, Detail: "tierd knows no such variable" + didYouMean(strings.TrimPrefix(name, EnvPrefix), suffixes, EnvPrefix)})
 		}
 	}
 	slices.SortFunc(faults, func(a, b Fault) int { return strings.Compare(a.Source, b.Source) })

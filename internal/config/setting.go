@@ -94,7 +94,7 @@ func readChoice(choices ...string) func(string) (any, error) {
 	return func(text string) (any, error) {
 		text = strings.ToLower(text)
 		if !slices.Contains(choices, text) {
-			return nil, fmt.Errorf("%q is none of %s%s", text, strings.Join(choices, ", "), didYouMean(text, choices))
+			return nil, fmt.Errorf("%q is none of %s%s", text, strings.Join(choices, ", "), didYouMean(text, choices, ""))
 		}
 		return text, nil
 	}

@@ -2,9 +2,9 @@ package config
 
 import "fmt"
 
-// didYouMean returns `, did you mean "x"?`-like text for the closest of known,
-// "" when none is close.
-func didYouMean(word string, known []string) string {
+// didYouMean returns ` (did you mean "x"?)` for the closest of known, with
+// prefix before it, "" when none is close.
+func didYouMean(word string, known []string, prefix string) string {
 	best, distance := "", len(word)/2+1
 	for _, k := range known {
 		if d := editDistance(word, k); d < distance {
@@ -14,7 +14,7 @@ func didYouMean(word string, known []string) string {
 	if best == "" {
 		return ""
 	}
-	return fmt.Sprintf(" (did you mean %q?)", best)
+	return fmt.Sprintf(" (did you mean %q?)", prefix+best)
 }
 
 // editDistance is Levenshtein's: the least number of single-byte insertions,

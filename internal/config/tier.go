@@ -8,8 +8,8 @@ import (
 	"strings"
 )
 
-// schemes returns the URL schemes of a tier's drivers, the default's first.
-func schemes(tier string) []string {
+// Schemes returns the URL schemes of a tier's drivers, the default's first.
+func Schemes(tier string) []string {
 	switch tier {
 	case "hot":
 		return []string{"memory", "redis", "rediss", "redis+sentinel", "redis+cluster"}
@@ -30,7 +30,7 @@ func schemes(tier string) []string {
 // hold a password.
 func readTier(tier string) func(string) (any, error) {
 	return func(text string) (any, error) {
-		known := schemes(tier)
+		known := Schemes(tier)
 		scheme, rest, ok := strings.Cut(text, ":")
 		if !ok {
 			return nil, fmt.Errorf("is no URL: start it with one of %s", schemeList(known))
@@ -41,7 +41,7 @@ func readTier(tier string) func(string) (any, error) {
 			if !plausibleScheme(scheme) {
 				return nil, fmt.Errorf("is no URL: start it with one of %s", schemeList(known))
 			}
-			return nil, fmt.Errorf("no %s driver is called %q%s: use one of %s", tier, scheme, didYouMean(scheme, known), schemeList(known))
+			return nil, fmt.Errorf("has no driver %q%s: use one of %s", scheme, didYouMean(scheme, known, ""), schemeList(known))
 		}
 		switch scheme {
 		case "sqlite", "dir":

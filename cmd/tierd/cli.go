@@ -1,0 +1,96 @@
+package main
+
+import (
+	"github.com/alecthomas/kong"
+
+	"github.com/tierd/tierd"
+)
+
+// commands is the whole command line: one field per command.
+type commands struct {
+	JSON bool `name:"json" help:"Print JSON: the API's answers, and errors as problem documents."`
+
+	Serve serveCommand `cmd:"" group:"server" help:"Serve the HTTP API until SIGTERM or Ctrl-C."`
+	Conf  configGroup  `cmd:"" name:"config" group:"server" help:"Look at the configuration of serve."`
+	Vers  versionCmd   `cmd:"" name:"version" group:"server" help:"Print the version of this program."`
+
+	Get   getCommand   `cmd:"" group:"documents" help:"Print a document."`
+	Put   putCommand   `cmd:"" group:"documents" help:"Store a JSON value as the next version of a document."`
+	Patch patchCommand `cmd:"" group:"documents" help:"Change parts of a document with a merge patch or a JSON patch."`
+	Edit  editCommand  `cmd:"" group:"documents" help:"Change a document with edit operations that never clobber each other."`
+	Rm    rmCommand    `cmd:"" group:"documents" help:"Delete a document; its history stays."`
+	Ls    lsCommand    `cmd:"" group:"documents" help:"List the documents of a namespace in id order."`
+	Query queryCommand `cmd:"" group:"documents" help:"Find documents by their content."`
+	Touch touchCommand `cmd:"" group:"documents" help:"Give a document a longer life without changing it."`
+	Pin   pinCommand   `cmd:"" group:"documents" help:"Keep a document from being demoted, expired or collected."`
+	Unpin unpinCommand `cmd:"" group:"documents" help:"Lift a pin."`
+	Batch batchCommand `cmd:"" group:"documents" help:"Run many operations, on request all or nothing."`
+
+	Versions versionsCommand `cmd:"" group:"history" help:"List the versions of a document, newest first."`
+	Diff     diffCommand     `cmd:"" group:"history" help:"Show what changed between two versions."`
+	Rollback rollbackCommand `cmd:"" group:"history" help:"Make an old version's content the newest version."`
+	Explain  explainCommand  `cmd:"" group:"history" help:"Say where each copy of a document is and what happens to it next."`
+	Watch    watchCommand    `cmd:"" group:"history" help:"Print changes as they happen, one line each, until Ctrl-C."`
+
+	Export exportCommand `cmd:"" group:"admin" help:"Write the documents of a namespace as JSON lines."`
+	Import importCommand `cmd:"" group:"admin" help:"Store documents from JSON lines, as export writes them."`
+	Status statusCommand `cmd:"" group:"admin" help:"Show the state of the daemon and its tiers."`
+	NS     nsGroup       `cmd:"" name:"namespaces" aliases:"ns" group:"admin" help:"Look at and change the policies of namespaces."`
+	Keys   keysGroup     `cmd:"" group:"admin" help:"Make, list and revoke API keys."`
+}
+
+const about = `Keeps the state of AI agents: fresh documents in memory, current ones in a database, every version in object storage, twice.
+
+Start a daemon with "tierd serve"; every other command talks to one over HTTP. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 conflict, 5 unavailable.`
+
+// newParser builds the parser of cli. exit is called after help was printed.
+func newParser(cli *commands, p *process, exit func(int)) (*kong.Kong, error) {
+	return kong.New(cli,
+		kong.Name("tierd"),
+		kong.Description(about),
+		kong.Writers(p.stdout, p.stderr),
+		kong.Exit(exit),
+		kong.ConfigureHelp(kong.HelpOptions{Compact: true, FlagsLast: true, WrapUpperBound: 100}),
+		kong.ExplicitGroups([]kong.Group{
+			{Key: "server", Title: "Server:"},
+			{Key: "documents", Title: "Documents:"},
+			{Key: "history", Title: "History:"},
+			{Key: "admin", Title: "Administration:"},
+			{Key: "tiers", Title: "Tiers, each one URL:"},
+			{Key: "connection", Title: "Connection:"},
+			{Key: "direct", Title: "Without a daemon:"},
+		}),
+		kong.Bind(p),
+	)
+}
+
+// examples formats command lines for a command's help text.
+func examples(lines ...string) string {
+	text := "Example:\n"
+	if len(lines) > 1 {
+		text = "Examples:\n"
+	}
+	for _, l := range lines {
+		text += "\n    " + l
+	}
+	return text
+}
+
+type versionCmd struct{}
+
+func (versionCmd) Help() string { return examples("tierd version --json") }
+
+func (versionCmd) Run(p *process) error {
+	if p.json {
+		return p.printJSON(map[string]string{"version": buildVersion()})
+	}
+	return p.printf("tierd %s\n", buildVersion())
+}
+
+// buildVersion is what the linker set, or what the Go toolchain recorded.
+func buildVersion() string {
+	if version != "" {
+		return version
+	}
+	return tierd.Version()
+}

@@ -1,0 +1,224 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+	"time"
+
+	"github.com/tierd/tierd/internal/config"
+	"github.com/tierd/tierd/tiering"
+)
+
+// The exit codes.
+const (
+	exitDone        = 0
+	exitFailed      = 1
+	exitUsage       = 2
+	exitNotFound    = 3
+	exitConflict    = 4
+	exitUnavailable = 5
+)
+
+// usageError is a command line that makes no sense.
+type usageError struct{ detail string }
+
+func (e *usageError) Error() string { return e.detail }
+
+func usagef(format string, args ...any) error { return &usageError{fmt.Sprintf(format, args...)} }
+
+// conflictError is a conflict that this program found by itself.
+type conflictError struct{ detail string }
+
+func (e *conflictError) Error() string { return e.detail }
+
+// advisedError is an error that knows better than its code what to do next.
+type advisedError struct {
+	error
+	next string
+}
+
+func (e *advisedError) Unwrap() error { return e.error }
+
+// configError is a configuration that must not be served.
+type configError struct{ faults []config.Fault }
+
+func (e *configError) Error() string {
+	lines := []string{"the configuration has faults:"}
+	for _, f := range e.faults {
+		lines = append(lines, "  "+f.String())
+	}
+	return strings.Join(lines, "\n")
+}
+
+// exitCode maps an error to what a script can act on.
+func exitCode(err error) int {
+	var usage *usageError
+	var conf *configError
+	var conflict *conflictError
+	switch {
+	case err == nil:
+		return exitDone
+	case errors.As(err, &usage), errors.As(err, &conf):
+		return exitUsage
+	case errors.As(err, &conflict):
+		return exitConflict
+	case errors.Is(err, context.Canceled):
+		return exitFailed // interrupted by the user, not by the daemon
+	}
+	switch tiering.CodeOf(err) {
+	case tiering.CodeNotFound, tiering.CodeGone:
+		return exitNotFound
+	case tiering.CodeVersionConflict, tiering.CodeSeqConflict, tiering.CodePreconditionRequired,
+		tiering.CodeWrongKind, tiering.CodeFenced, tiering.CodeLeaseHeld,
+		tiering.CodeIdempotencyMismatch, tiering.CodeIdempotencyInFlight:
+		return exitConflict
+	case tiering.CodeUnavailable, tiering.CodeRateLimited, tiering.CodeOutOfSpace:
+		return exitUnavailable
+	}
+	return exitFailed
+}
+
+// fail reports err on stderr and returns the exit code.
+func (p *process) fail(err error) int {
+	// Nothing can be done when stderr is closed; the exit code still tells.
+	if p.json {
+		_ = encodeJSON(p.stderr, problemOf(err), false)
+	} else {
+		_, _ = io.WriteString(p.stderr, describe(err, p.url))
+	}
+	return exitCode(err)
+}
+
+// problemOf is tiering.ProblemOf, with words for errors of this program.
+func problemOf(err error) *tiering.Problem {
+	var e *tiering.Error
+	if errors.As(err, &e) {
+		problem := tiering.ProblemOf(err)
+		if problem.Detail == "" {
+			problem.Detail = causeOf(e)
+		}
+		return problem
+	}
+	// "failed" is this program's own code, for what never reached a daemon.
+	problem := &tiering.Problem{Code: "failed", Status: 500, Detail: err.Error()}
+	switch exitCode(err) {
+	case exitUsage:
+		problem.Code, problem.Status = tiering.CodeInvalid, tiering.CodeInvalid.Status()
+	case exitConflict:
+		problem.Code, problem.Status = tiering.CodeVersionConflict, tiering.CodeVersionConflict.Status()
+	}
+	problem.Type, problem.Title = "urn:tierd:problem:"+string(problem.Code), string(problem.Code)
+	return problem
+}
+
+// describe writes an error for a person: what happened, where, and what to do.
+func describe(err error, url string) string {
+	var b strings.Builder
+	var e *tiering.Error
+	switch {
+	case errors.Is(err, context.Canceled):
+		b.WriteString("tierd: interrupted\n")
+	case errors.As(err, &e):
+		fmt.Fprintf(&b, "tierd: %s\n", headline(err, e))
+		for _, f := range e.Faults {
+			fmt.Fprintf(&b, "  at %s: %s\n", orRoot(f.Pointer), f.Detail)
+		}
+		if len(e.Siblings) > 0 {
+			fmt.Fprintf(&b, "  there is: %s\n", strings.Join(e.Siblings, ", "))
+		}
+		next := advice(e, url)
+		var advised *advisedError
+		if errors.As(err, &advised) {
+			next = advised.next
+		}
+		if next != "" {
+			fmt.Fprintf(&b, "  %s\n", next)
+		}
+	default:
+		fmt.Fprintf(&b, "tierd: %v\n", err)
+	}
+	return b.String()
+}
+
+// headline is one line: the context that this program added, the key, the
+// code, the detail and the place.
+func headline(err error, e *tiering.Error) string {
+	prefix := ""
+	if full, own := err.Error(), e.Error(); full != own {
+		prefix = strings.TrimSuffix(full, own)
+	}
+	if e.Key != (tiering.Key{}) {
+		prefix += e.Key.String() + ": "
+	}
+	detail := e.Detail
+	if detail == "" {
+		detail = causeOf(e)
+	}
+	line := prefix + strings.ReplaceAll(string(e.Code), "_", " ")
+	if detail != "" {
+		line += ": " + detail
+	}
+	if e.Pointer != "" {
+		line += " (at " + e.Pointer + ")"
+	}
+	return line
+}
+
+func causeOf(e *tiering.Error) string {
+	if e.Err == nil {
+		return ""
+	}
+	return e.Err.Error()
+}
+
+func orRoot(pointer string) string {
+	if pointer == "" {
+		return "the top"
+	}
+	return pointer
+}
+
+// advice says what to do next, "" when the detail says it all.
+func advice(e *tiering.Error, url string) string {
+	switch e.Code {
+	case tiering.CodeVersionConflict:
+		if e.CurrentVersion == 0 {
+			return "nothing stands under that key now: leave --if-version away, or use --if-absent"
+		}
+		return fmt.Sprintf("version %d stands now: read it, then try again with --if-version %d", e.CurrentVersion, e.CurrentVersion)
+	case tiering.CodePreconditionRequired:
+		return "say which version you have read with --if-version N, or --if-absent"
+	case tiering.CodeUnauthenticated:
+		return "give a key with --api-key-file FILE or TIERD_API_KEY; tierd keys create --data DIR makes a first one on the daemon's machine"
+	case tiering.CodeForbidden:
+		return "use a key whose scope covers this: tierd keys ls shows them"
+	case tiering.CodeUnavailable, tiering.CodeRateLimited, tiering.CodeIdempotencyInFlight:
+		var network *net.OpError
+		if errors.As(e, &network) && url != "" {
+			return fmt.Sprintf("no daemon answers at %s: start one with tierd serve, or name another with --url or TIERD_URL", config.Redact(url))
+		}
+		if e.RetryAfter > 0 {
+			return fmt.Sprintf("try again in %s", e.RetryAfter.Round(time.Second))
+		}
+		return "try again later; tierd status shows which tier is down"
+	case tiering.CodeOutOfSpace:
+		return "free space on the daemon's disk; it recovers without a restart"
+	}
+	return ""
+}
+
+// encodeJSON writes v as one line of JSON, or indented. Text is written as it
+// is: < and > are not escaped.
+func encodeJSON(w io.Writer, v any, indent bool) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	if indent {
+		enc.SetIndent("", "  ")
+	}
+	return enc.Encode(v)
+}

@@ -1,0 +1,78 @@
+package main
+
+import (
+	"context"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+type touchCommand struct {
+	Key   keyArg  `arg:"" name:"ns/id" help:"The document."`
+	TTL   ttlFlag `name:"ttl" placeholder:"30m" help:"Life from now: seconds, 30m, 12h, 7d, or none; without it the document's own TTL starts anew."`
+	Exact bool    `help:"Allow the life to become shorter."`
+	writeFlags
+	connectFlags
+}
+
+func (touchCommand) Help() string { return examples("tierd touch sessions/s1 --ttl 2h") }
+
+func (c *touchCommand) Run(ctx context.Context, p *process) error {
+	o, err := c.options()
+	if err != nil {
+		return err
+	}
+	o.TTL = c.TTL.ttl
+	service, err := c.dial(p)
+	if err != nil {
+		return err
+	}
+	r, err := service.Touch(ctx, c.Key.NS, c.Key.ID, &tiering.TouchOptions{WriteOptions: o, Exact: c.Exact})
+	if err != nil {
+		return err
+	}
+	return p.printReceipt("touched", r)
+}
+
+type pinCommand struct {
+	Key keyArg `arg:"" name:"ns/id" help:"The document."`
+	writeFlags
+	connectFlags
+}
+
+func (pinCommand) Help() string { return examples("tierd pin agents/planner") }
+
+func (c *pinCommand) Run(ctx context.Context, p *process) error {
+	return setPinned(ctx, p, c.connectFlags, c.writeFlags, c.Key, true)
+}
+
+type unpinCommand struct {
+	Key keyArg `arg:"" name:"ns/id" help:"The document."`
+	writeFlags
+	connectFlags
+}
+
+func (unpinCommand) Help() string { return examples("tierd unpin agents/planner") }
+
+func (c *unpinCommand) Run(ctx context.Context, p *process) error {
+	return setPinned(ctx, p, c.connectFlags, c.writeFlags, c.Key, false)
+}
+
+func setPinned(ctx context.Context, p *process, connect connectFlags, write writeFlags, key keyArg, pinned bool) error {
+	o, err := write.options()
+	if err != nil {
+		return err
+	}
+	service, err := connect.dial(p)
+	if err != nil {
+		return err
+	}
+	r, err := service.Pin(ctx, key.NS, key.ID, pinned, &o)
+	if err != nil {
+		return err
+	}
+	done := "unpinned"
+	if pinned {
+		done = "pinned"
+	}
+	return p.printReceipt(done, r)
+}

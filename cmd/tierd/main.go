@@ -1,0 +1,91 @@
+// Command tierd keeps the state of AI agents in tiers: it serves the HTTP API,
+// and is its own client on the command line.
+//
+// Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found,
+// 4 conflict, 5 unavailable.
+package main
+
+import (
+	"context"
+	"errors"
+	"io"
+	"os"
+	"os/signal"
+	"slices"
+	"strings"
+	"syscall"
+
+	"github.com/alecthomas/kong"
+)
+
+// version is set by the linker; see buildVersion for binaries built without.
+var version string
+
+func main() {
+	// The first signal ends the context, so that commands stop cleanly. From
+	// then on signals have their default effect: a second one ends at once.
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	context.AfterFunc(ctx, stop)
+	code := run(ctx, &process{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}, os.Args[1:])
+	stop()
+	os.Exit(code)
+}
+
+// process is what a command may use of the world around it.
+type process struct {
+	stdin          io.Reader
+	stdout, stderr io.Writer
+	environ        []string
+	json           bool   // --json
+	url            string // where the daemon was looked for, for error texts
+}
+
+// getenv returns a variable of the process, "" when it is not set.
+func (p *process) getenv(name string) string {
+	for _, v := range slices.Backward(p.environ) {
+		if value, ok := strings.CutPrefix(v, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// run carries out one command line and returns the exit code.
+func run(ctx context.Context, p *process, args []string) int {
+	// Known before parsing, so that a parse error has the right form too.
+	p.json = slices.Contains(args, "--json")
+	var cli commands
+	helped := false
+	parser, err := newParser(&cli, p, func(int) { helped = true })
+	if err != nil {
+		return p.fail(err)
+	}
+	if len(args) == 0 {
+		args = []string{"--help"}
+	}
+	kctx, err := parser.Parse(args)
+	switch {
+	case helped:
+		return exitDone
+	case err != nil:
+		return p.fail(parseError(err))
+	}
+	p.json = cli.JSON
+	kctx.BindTo(ctx, (*context.Context)(nil))
+	if err := kctx.Run(); err != nil {
+		return p.fail(err)
+	}
+	return exitDone
+}
+
+// parseError makes kong's error one of usage that says where help is.
+func parseError(err error) error {
+	command := "tierd"
+	var parse *kong.ParseError
+	if errors.As(err, &parse) && parse.Context != nil {
+		if node := parse.Context.Selected(); node != nil {
+			command = node.FullPath()
+		}
+	}
+	return usagef("%v (see %s --help)", err, command)
+}

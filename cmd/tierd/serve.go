@@ -1,0 +1,199 @@
+package main
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"log/slog"
+	"net"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/alecthomas/kong"
+
+	"github.com/tierd/tierd"
+	"github.com/tierd/tierd/internal/config"
+	"github.com/tierd/tierd/server"
+	"github.com/tierd/tierd/tiering"
+)
+
+type serveCommand struct{ settingFlags }
+
+func (serveCommand) Help() string {
+	return "Each setting is a flag, an environment variable or a key of the YAML file, in that order of precedence: --hot-bytes, TIERD_HOT_BYTES, hot_bytes. " +
+		"Without any, everything is kept under ./tierd-data and no other server is needed. " +
+		"When it is ready the address is printed on standard output; logs go to standard error. " +
+		"SIGTERM and Ctrl-C stop it cleanly; a second signal ends it at once.\n\n" +
+		examples("tierd serve", "tierd serve --hot redis://127.0.0.1:6379 --warm postgres://tierd@127.0.0.1/tierd --cold s3://tierd --backup s3://tierd-backup", "tierd serve --config tierd.yaml")
+}
+
+func (c *serveCommand) Run(ctx context.Context, p *process, kctx *kong.Context) error {
+	loaded, err := p.loadChecked(given(kctx), checkConfig)
+	if err != nil {
+		return err
+	}
+	tlsConfig, err := loadTLS(loaded)
+	if err != nil {
+		return err
+	}
+	log := p.logger(loaded)
+	// The port is taken first: it is the cheapest to fail on, and clients that
+	// come early wait in its queue.
+	ln, err := listen(ctx, loaded.Listen)
+	if err != nil {
+		return err
+	}
+	node, err := p.openNode(ctx, loaded, log)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	return errors.Join(p.serve(ctx, loaded, node, ln, tlsConfig, log), closeNode(node))
+}
+
+// serve answers on ln until ctx ends, and closes ln.
+func (p *process) serve(ctx context.Context, loaded *config.Loaded, node *tierd.Node, ln net.Listener, tlsConfig *tls.Config, log *slog.Logger) error {
+	options := server.Options{
+		As:      func(who tiering.Principal) tiering.Service { return node.As(who) },
+		Ready:   node.Ready,
+		Metrics: node.Metrics(),
+		Version: buildVersion(),
+		Logger:  log,
+	}
+	if loaded.RequireKeys {
+		options.Authenticate = node.Authenticate
+	}
+	srv, err := server.New(options)
+	if err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	if err := p.announce(loaded, ln.Addr()); err != nil {
+		return errors.Join(err, ln.Close())
+	}
+	return srv.Serve(ctx, ln, tlsConfig)
+}
+
+// announce says on stdout that the daemon is ready and where it is.
+func (p *process) announce(loaded *config.Loaded, addr net.Addr) error {
+	scheme, auth := "http", ""
+	if loaded.TLSCert != "" {
+		scheme = "https"
+	}
+	if loaded.RequireKeys {
+		auth = ` -H "Authorization: Bearer $TIERD_API_KEY"`
+	}
+	at, local := scheme+"://"+addr.String(), scheme+"://"+reachable(addr)
+	data, err := filepath.Abs(loaded.Data)
+	if err != nil {
+		data = loaded.Data
+	}
+	if p.json {
+		return p.printJSON(map[string]string{"listening": at, "api": local + "/v1", "docs": local + "/docs", "data": data})
+	}
+	if err := p.printf("listening on %s\n", at); err != nil {
+		return err
+	}
+	return p.pairs([][]string{
+		{"  api", local + "/v1"},
+		{"  docs", local + "/docs"},
+		{"  data", data},
+		{"  try", fmt.Sprintf(`curl -X PUT %s/v1/state/demo/hello%s -H 'Content-Type: application/json' -d '{"n":1}'`, local, auth)},
+	})
+}
+
+// reachable is the address to type on this machine: one that stands for all
+// interfaces cannot be dialled everywhere.
+func reachable(addr net.Addr) string {
+	tcp, ok := addr.(*net.TCPAddr)
+	if !ok || !tcp.IP.IsUnspecified() {
+		return addr.String()
+	}
+	return net.JoinHostPort("127.0.0.1", itoa(tcp.Port))
+}
+
+func listen(ctx context.Context, address string) (net.Listener, error) {
+	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", address)
+	switch {
+	case errors.Is(err, syscall.EADDRINUSE):
+		return nil, fmt.Errorf("the address %s is taken, perhaps by another tierd: stop that one, or choose another port with --listen, such as --listen 127.0.0.1:0 for any free one", address)
+	case errors.Is(err, syscall.EACCES):
+		return nil, fmt.Errorf("this user may not listen on %s: choose a port above 1023 with --listen", address)
+	case err != nil:
+		return nil, fmt.Errorf("cannot listen on %s: %w", address, err)
+	}
+	return ln, nil
+}
+
+func loadTLS(loaded *config.Loaded) (*tls.Config, error) {
+	if loaded.TLSCert == "" {
+		return nil, nil //nolint:nilnil // no TLS is no error
+	}
+	pair, err := tls.LoadX509KeyPair(loaded.TLSCert, loaded.TLSKey)
+	if err != nil {
+		return nil, fmt.Errorf("load the TLS certificate: %w", err)
+	}
+	return &tls.Config{Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS12}, nil
+}
+
+// loadChecked reads the settings and refuses those that check finds faulty.
+func (p *process) loadChecked(flags map[string]string, check func(*config.Loaded, time.Time) []config.Fault) (*config.Loaded, error) {
+	loaded, err := p.loadConfig(flags)
+	if err != nil {
+		return nil, err
+	}
+	faults, warnings := config.Split(check(loaded, time.Now()))
+	for _, w := range warnings {
+		p.notef("warning: %s", w)
+	}
+	if len(faults) > 0 {
+		return nil, &configError{faults}
+	}
+	return loaded, nil
+}
+
+// logger writes to stderr, at the level and in the form of the settings.
+func (p *process) logger(loaded *config.Loaded) *slog.Logger {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(strings.ToUpper(loaded.LogLevel))); err != nil {
+		level = slog.LevelInfo // the settings were checked: cannot happen
+	}
+	options := &slog.HandlerOptions{Level: level}
+	if loaded.LogFormat == "json" {
+		return slog.New(slog.NewJSONHandler(p.stderr, options))
+	}
+	return slog.New(slog.NewTextHandler(p.stderr, options))
+}
+
+// openNode opens the tiers. Only what somebody set is passed on, so that the
+// node's own defaults hold for the rest.
+func (p *process) openNode(ctx context.Context, loaded *config.Loaded, log *slog.Logger) (*tierd.Node, error) {
+	node, err := tierd.Open(ctx, tierd.Config{
+		Data:         loaded.Data,
+		Hot:          loaded.Given("hot"),
+		Warm:         loaded.Given("warm"),
+		Cold:         loaded.Given("cold"),
+		Backup:       loaded.Given("backup"),
+		HotBytes:     loaded.HotBytes,
+		NoAutoCreate: !loaded.AutoCreate,
+		Logger:       log,
+	})
+	if err != nil {
+		return nil, &advisedError{
+			fmt.Errorf("open the tiers: %w", err),
+			fmt.Sprintf("one daemon at a time may use a data folder: stop the other one that uses %s, or name another with --data", loaded.Data),
+		}
+	}
+	return node, nil
+}
+
+// closeGrace is how long a node may take to put its tiers away.
+const closeGrace = 30 * time.Second
+
+// closeNode closes a node whatever became of the context it was used under.
+func closeNode(node *tierd.Node) error {
+	ctx, cancel := context.WithTimeout(context.Background(), closeGrace)
+	defer cancel()
+	return node.Close(ctx)
+}
