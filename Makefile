@@ -10,6 +10,7 @@ VERSION  ?= $(shell git describe --tags --always --dirty 2>/dev/null || echo dev
 FUZZTIME ?= 10s
 BENCH    ?= .
 PKG      ?= ./...
+DATA     ?=
 SOURCES   = $$(find . -name '*.go' -type f -not -path './.*')
 # Packages tested side by side. Two keeps the race detector within 2 cores.
 P        ?= 2
@@ -45,8 +46,8 @@ bench: ## Run the benchmarks (BENCH=regexp, PKG=packages)
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -p=1 $(PKG)
 
 .PHONY: replay
-replay: ## Replay recorded agent traffic against an embedded node
-	$(GO) test -count=1 -v -run='^TestReplay' ./internal/replay/...
+replay: ## Replay agent sessions through a daemon that is killed on the way (DATA=file.jsonl)
+	REPLAY_DATA=$(abspath $(DATA)) $(GO) test -count=1 -v -run='^TestReplay' ./internal/replay
 
 .PHONY: fmt
 fmt: ## Format the code
@@ -66,7 +67,7 @@ lint-static:
 lint-mod:
 	$(GO) mod tidy -diff
 lint-arch:
-	$(GO) test ./internal/archtest
+	$(GO) test -count=1 ./internal/archtest
 lint-vuln:
 	GO=$(GO) scripts/vulncheck $(GOVULNCHECK) ./...
 

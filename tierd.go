@@ -20,6 +20,7 @@ import (
 	"runtime/debug"
 	"time"
 
+	"github.com/oklog/ulid/v2"
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tierd/tierd/cold"
@@ -93,7 +94,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 		},
 	})
 	n.engine = lifecycle.New(lifecycle.Config{
-		Warm: warm, Archive: archive, Holder: holder(), SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
+		Warm: warm, Archive: archive, Holder: holder(t.shared), SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
 	})
 	n.Router = router.New(router.Config{
 		Hot: hot, Warm: warm, Archive: archive, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
@@ -115,6 +116,9 @@ func (n *Node) Close(ctx context.Context) error {
 	n.stop()
 	<-n.stopped
 	flushed := n.engine.Flush(ctx)
+	if tiering.CodeOf(flushed) == tiering.CodeLeaseHeld {
+		flushed = nil // another daemon archives what this one committed
+	}
 	return errors.Join(flushed, n.tiers.close())
 }
 
@@ -135,11 +139,16 @@ func Version() string {
 	return "devel"
 }
 
-// holder names this process in leases.
-func holder() string {
+// holder names this daemon in leases. An embedded warm store has one daemon at
+// a time, under the data lock: a new process goes on with the leases of the one
+// before it.
+func holder(shared bool) string {
+	if !shared {
+		return "embedded"
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		host = "unknown"
 	}
-	return host + "/" + time.Now().UTC().Format(time.RFC3339Nano)
+	return host + "/" + ulid.Make().String()
 }

@@ -23,6 +23,7 @@ type tiers struct {
 	primary    cold.Bucket
 	backup     cold.Bucket
 	committers int
+	shared     bool           // several daemons use the same warm store
 	closers    []func() error // in the order they were opened
 }
 
@@ -84,7 +85,7 @@ func (t *tiers) openWarm(ctx context.Context, c Config) error {
 		if err != nil {
 			return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
 		}
-		t.warm, t.committers = s, s.Capabilities().Committers
+		t.warm, t.committers, t.shared = s, s.Capabilities().Committers, s.Capabilities().Shared
 		t.closers = append(t.closers, s.Close)
 		return nil
 	default:
