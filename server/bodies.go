@@ -243,12 +243,10 @@ func (s *bodySchema) faults(out []tiering.Fault, e *jsonschema.ValidationError) 
 		}
 		return out
 	case *kind.OneOf, *kind.AnyOf:
-		return append(out, tiering.Fault{Pointer: at, Detail: s.alternatives(e)})
-	case *kind.Pattern:
-		return append(out, tiering.Fault{Pointer: at, Detail: fmt.Sprintf("%q has not the form %s", clip(k.Got), k.Want)})
+		return append(out, tiering.Fault{Pointer: at, Detail: "fits no form allowed: " + strings.Join(s.forms(nil, e), "; ")})
 	}
 	if len(e.Causes) == 0 {
-		return append(out, tiering.Fault{Pointer: at, Detail: e.ErrorKind.LocalizedString(s.printer)})
+		return append(out, tiering.Fault{Pointer: at, Detail: s.say(e.ErrorKind)})
 	}
 	for _, cause := range e.Causes {
 		out = s.faults(out, cause)
@@ -256,23 +254,36 @@ func (s *bodySchema) faults(out []tiering.Fault, e *jsonschema.ValidationError) 
 	return out
 }
 
-// alternatives says why none of several forms fits.
-func (s *bodySchema) alternatives(e *jsonschema.ValidationError) string {
-	var why []string
-	for _, f := range s.leaves(nil, e.Causes) {
-		why = append(why, f.Detail)
+// forms says why each of several forms does not fit.
+func (s *bodySchema) forms(out []string, e *jsonschema.ValidationError) []string {
+	if len(e.Causes) == 0 {
+		return append(out, s.say(e.ErrorKind))
 	}
-	if len(why) == 0 {
-		return "fits more than one of the forms allowed"
-	}
-	return "fits no form allowed: " + strings.Join(why, "; ")
-}
-
-func (s *bodySchema) leaves(out []tiering.Fault, causes []*jsonschema.ValidationError) []tiering.Fault {
-	for _, c := range causes {
-		out = s.faults(out, c)
+	for _, cause := range e.Causes {
+		out = s.forms(out, cause)
 	}
 	return out
+}
+
+// say words a fault, in place of the library where a person would not
+// understand it.
+func (s *bodySchema) say(k jsonschema.ErrorKind) string {
+	switch k := k.(type) {
+	case *kind.Pattern:
+		switch k.Want {
+		case lifetimePattern:
+			return fmt.Sprintf("%q is not a duration such as 30m, 12h or 7d", clip(k.Got))
+		case ttlPattern:
+			return fmt.Sprintf("%q is not a duration such as 30m, 12h or 7d, or none", clip(k.Got))
+		}
+	case *kind.Minimum:
+		return "must be at least " + k.Want.RatString()
+	case *kind.Maximum:
+		return "must be at most " + k.Want.RatString()
+	case *kind.ExclusiveMinimum:
+		return "must be above " + k.Want.RatString()
+	}
+	return k.LocalizedString(s.printer)
 }
 
 // clip keeps a caller's value from filling the answer.

@@ -167,13 +167,15 @@ func (c *call) reply(status int, v any) error {
 	return nil
 }
 
-// send writes b, and for HEAD its headers alone. The headers that Go would
-// spell in its own way are written under the key that net/http looks up.
+// send writes b, and for HEAD its headers alone. An answer may be kept but not
+// used again unasked, unless the operation said something stricter.
 func (c *call) send(status int, contentType string, b []byte) {
 	h := c.w.Header()
 	h.Set("Content-Type", contentType)
 	// Last-Modified without this would let a cache guess how long to keep it.
-	h.Set("Cache-Control", "no-cache")
+	if h.Get("Cache-Control") == "" {
+		h.Set("Cache-Control", "no-cache")
+	}
 	h.Set("Content-Length", strconv.Itoa(len(b)))
 	c.w.WriteHeader(status)
 	if c.r.Method != http.MethodHead {

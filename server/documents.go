@@ -78,7 +78,7 @@ func documentOperations() []*operation {
 			summary: "Delete a document",
 			about:   "Leaves a tombstone; history stays by the policy. Deleting what is not there succeeds.",
 			headers: writeHeaders,
-			answers: []answer{{http.StatusNoContent, "Nothing stands under the key. ETag is the tombstone's version.", []string{"ETag", "Idempotent-Replayed"}, nil}},
+			answers: []answer{{http.StatusNoContent, "Nothing stands under the key. ETag is the tombstone's version.", tombstoneHeaders, nil}},
 			codes:   writeCodes,
 			run:     (*call).deleteDocument,
 		},
@@ -133,7 +133,9 @@ func (c *call) deleteDocument() error {
 	if err != nil {
 		return err
 	}
+	c.metaHeaders(&rec.Meta)
 	c.receiptHeaders(rec)
+	c.w.Header().Set("Tierd-Hot", strconv.FormatBool(rec.Hot)) // there is no body to say it
 	c.w.WriteHeader(http.StatusNoContent)
 	return nil
 }
@@ -164,9 +166,7 @@ func (c *call) receiptHeaders(rec *tiering.Receipt) {
 	if rec.Version > 0 {
 		h.Set("ETag", etag(rec.Version))
 	}
-	if !rec.ExpiresAt.IsZero() {
-		h.Set("Tierd-Expires-At", rec.ExpiresAt.UTC().Format(time.RFC3339Nano))
-	}
+	setTime(h, "Tierd-Expires-At", rec.ExpiresAt)
 	if rec.Replayed {
 		h.Set("Idempotent-Replayed", "true")
 	}
@@ -211,6 +211,9 @@ func (c *call) getDocument() error {
 	if err != nil {
 		return err
 	}
+	if err := pre.holds(doc.Version); err != nil {
+		return err
+	}
 	c.metaHeaders(&doc.Meta)
 	h := c.w.Header()
 	if doc.Tier != "" {
@@ -222,8 +225,8 @@ func (c *call) getDocument() error {
 	if doc.Default != "" {
 		h.Set("Tierd-Default", doc.Default)
 	}
-	if done, err := c.precondition(pre, doc.Version); done || err != nil {
-		return err
+	if c.notModified(pre, doc.Version) {
+		return nil
 	}
 	c.send(http.StatusOK, "application/json", doc.Body)
 	return nil
@@ -242,9 +245,12 @@ func (c *call) headDocument() error {
 	if err != nil {
 		return err
 	}
-	c.metaHeaders(meta)
-	if done, err := c.precondition(pre, meta.Version); done || err != nil {
+	if err := pre.holds(meta.Version); err != nil {
 		return err
+	}
+	c.metaHeaders(meta)
+	if c.notModified(pre, meta.Version) {
+		return nil
 	}
 	h := c.w.Header()
 	h.Set("Content-Type", "application/json")
@@ -259,7 +265,8 @@ func (c *call) headDocument() error {
 	return nil
 }
 
-// metaHeaders says what is known of a stored version. A default has version 0
+// metaHeaders says what is known of a stored version, so that a client can
+// give its caller the same Meta as an embedded node. A default has version 0
 // and none of them.
 func (c *call) metaHeaders(m *tiering.Meta) {
 	if m.Version == 0 {
@@ -267,11 +274,28 @@ func (c *call) metaHeaders(m *tiering.Meta) {
 	}
 	h := c.w.Header()
 	h.Set("ETag", etag(m.Version))
+	h.Set("Tierd-Size", strconv.FormatInt(m.Size, 10))
+	if d := m.Digest.String(); d != "" {
+		h.Set("Tierd-Digest", d)
+	}
 	if !m.UpdatedAt.IsZero() {
 		h.Set("Last-Modified", m.UpdatedAt.UTC().Format(http.TimeFormat))
 	}
-	if !m.ExpiresAt.IsZero() {
-		h.Set("Tierd-Expires-At", m.ExpiresAt.UTC().Format(time.RFC3339Nano))
+	setTime(h, "Tierd-Created-At", m.CreatedAt)
+	setTime(h, "Tierd-Updated-At", m.UpdatedAt)
+	setTime(h, "Tierd-Expires-At", m.ExpiresAt)
+	if m.User != "" {
+		h.Set("Tierd-User", url.PathEscape(m.User)) // headers are ASCII, owners are not
+	}
+	if m.Pinned {
+		h.Set("Tierd-Pinned", "true")
+	}
+}
+
+// setTime writes a time to the nanosecond, which HTTP's own dates cannot.
+func setTime(h http.Header, name string, t time.Time) {
+	if !t.IsZero() {
+		h.Set(name, t.UTC().Format(time.RFC3339Nano))
 	}
 }
 
@@ -286,17 +310,22 @@ func readPreconditions(h http.Header) (p preconditions, err error) {
 	return p, err
 }
 
-// precondition judges the version found, in the order of RFC 9110, section
-// 13.2.2. It answers 304 itself and then reports done.
-func (c *call) precondition(p preconditions, version int64) (done bool, err error) {
+// holds judges If-Match, which comes before If-None-Match (RFC 9110, section
+// 13.2.2), against the version found.
+func (p preconditions) holds(version int64) error {
 	if p.match.given && (version == 0 || !p.match.matches(version)) {
-		return false, &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: version,
+		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: version,
 			Detail: "the version that stands is not one that If-Match names"}
 	}
-	if version != 0 && p.none.given && p.none.matches(version) {
-		c.w.Header().Set("Cache-Control", "no-cache")
-		c.w.WriteHeader(http.StatusNotModified)
-		return true, nil
+	return nil
+}
+
+// notModified answers 304 when If-None-Match names the version found.
+func (c *call) notModified(p preconditions, version int64) bool {
+	if version == 0 || !p.none.given || !p.none.matches(version) {
+		return false
 	}
-	return false, nil
+	c.w.Header().Set("Cache-Control", "no-cache")
+	c.w.WriteHeader(http.StatusNotModified)
+	return true
 }

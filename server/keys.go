@@ -47,6 +47,7 @@ func (c *call) createKey() error {
 	if err != nil {
 		return err
 	}
+	c.w.Header().Set("Cache-Control", "no-store") // it holds a secret
 	return c.reply(http.StatusCreated, key)
 }
 

@@ -182,11 +182,12 @@ func componentProblems() map[string]*huma.Response {
 			Content: map[string]*huma.MediaType{problemType: {Schema: ref("Problem"), Example: map[string]any{
 				"type": "urn:tierd:problem:" + names[0], "title": names[0], "status": status, "code": names[0], "detail": "what is wrong and what to do"}}},
 		}
+		r.Headers = map[string]*huma.Param{"Tierd-Code": {Ref: "#/components/headers/Tierd-Code"}}
 		switch status {
 		case http.StatusTooManyRequests, http.StatusServiceUnavailable:
-			r.Headers = map[string]*huma.Param{"Retry-After": {Ref: "#/components/headers/Retry-After"}}
+			r.Headers["Retry-After"] = &huma.Param{Ref: "#/components/headers/Retry-After"}
 		case http.StatusUnauthorized:
-			r.Headers = map[string]*huma.Param{"WWW-Authenticate": {Ref: "#/components/headers/WWW-Authenticate"}}
+			r.Headers["WWW-Authenticate"] = &huma.Param{Ref: "#/components/headers/WWW-Authenticate"}
 		}
 		out[problemName(status)] = r
 	}

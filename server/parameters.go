@@ -34,7 +34,10 @@ var (
 	}
 
 	receiptHeaders  = []string{"ETag", "Location", "Tierd-Expires-At", "Tierd-Warning", "Idempotent-Replayed"}
-	documentHeaders = []string{"ETag", "Last-Modified", "Tierd-Tier", "Tierd-Expires-At", "Tierd-Default", "Tierd-Stale"}
+	metaHeaderNames = []string{"ETag", "Last-Modified", "Tierd-Size", "Tierd-Digest", "Tierd-Created-At", "Tierd-Updated-At", "Tierd-Expires-At",
+		"Tierd-User", "Tierd-Pinned"}
+	documentHeaders  = append([]string{"Tierd-Tier", "Tierd-Default", "Tierd-Stale"}, metaHeaderNames...)
+	tombstoneHeaders = append([]string{"Tierd-Hot", "Idempotent-Replayed"}, metaHeaderNames...)
 
 	readCodes = []tiering.Code{tiering.CodeNotFound, tiering.CodeVersionConflict, tiering.CodeGone, tiering.CodeCorrupt, tiering.CodeWrongKind}
 
@@ -53,6 +56,14 @@ func componentHeaders() map[string]*huma.Header {
 		"Last-Modified":       header("When the version was committed.", str(), "Sat, 31 Jan 2026 12:00:00 GMT"),
 		"Tierd-Tier":          header("Where the bytes came from.", enum("hot", "warm", "cold"), "hot"),
 		"Tierd-Expires-At":    header("When the document expires; absent: never.", instant(), "2026-01-31T12:30:00Z"),
+		"Tierd-Size":          header("Bytes of the whole document.", integer(0), 53),
+		"Tierd-Digest":        header("SHA-256 of the whole document.", str(), exampleMeta["digest"]),
+		"Tierd-Created-At":    header("When the key was created.", instant(), "2026-01-31T11:00:00Z"),
+		"Tierd-Updated-At":    header("When the version was committed, to the nanosecond.", instant(), "2026-01-31T12:00:00Z"),
+		"Tierd-User":          header("The owner, percent-encoded.", str(), "ada"),
+		"Tierd-Pinned":        header("true: kept from ageing.", enum("true"), "true"),
+		"Tierd-Hot":           header("Whether the hot tier took the delete too.", enum("true", "false"), "true"),
+		"Tierd-Code":          header("The problem's code, for answers without a body.", str(), "not_found"),
 		"Tierd-Default":       header("Why the body is a default.", enum("absent", "deadline"), "absent"),
 		"Tierd-Stale":         header("true: the bytes may be old, because warm could not be reached.", enum("true"), "true"),
 		"Tierd-Warning":       header("Hints, separated by commas; size: the document nears its limit.", str(), "size"),

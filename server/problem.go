@@ -67,10 +67,7 @@ func writeProblem(w http.ResponseWriter, r *http.Request, p *tiering.Problem) {
 		p.Status = http.StatusInternalServerError
 	}
 	h := w.Header()
-	// What a success would have said about the document is not true of a problem.
-	for _, name := range [...]string{"ETag", "Last-Modified", "Content-Encoding"} {
-		h.Del(name)
-	}
+	h.Set("Tierd-Code", string(p.Code)) // the answer to a HEAD has no body to say it
 	h.Set("Content-Type", problemType)
 	h.Set("Cache-Control", "no-store")
 	h.Set("Content-Length", strconv.Itoa(len(b)))

@@ -45,10 +45,16 @@ func list(of *huma.Schema) *huma.Schema { return &huma.Schema{Type: huma.TypeArr
 
 func ref(component string) *huma.Schema { return &huma.Schema{Ref: schemaPrefix + component} }
 
+// The forms of durations in bodies, as tiering.ParseDuration reads them.
+const (
+	lifetimePattern = `^([0-9]+d?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+	ttlPattern      = `^(none|[0-9]+d?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+)
+
 // lifetime is a duration as a body may write it.
 func lifetime() *huma.Schema {
 	word := str()
-	word.Pattern = `^([0-9]+d?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+	word.Pattern = lifetimePattern
 	s := &huma.Schema{OneOf: []*huma.Schema{word, integer(0)}}
 	s.Description = "Whole seconds, or a text such as 30m, 12h or 7d."
 	return s
@@ -212,7 +218,7 @@ func requestSchemas(c map[string]*huma.Schema) {
 
 func ttlSchema() *huma.Schema {
 	word := str()
-	word.Pattern = `^(none|[0-9]+d?|([0-9]+(\.[0-9]+)?(ns|us|µs|ms|s|m|h))+)$`
+	word.Pattern = ttlPattern
 	return &huma.Schema{OneOf: []*huma.Schema{word, integer(1)}}
 }
 
