@@ -6,7 +6,9 @@
 //
 //   - a pending token says a write is on its way to warm. Marking drops the
 //     value; while one token lives nothing is stored and no lease is granted.
-//     A token lapses to empty.
+//     A token lapses to empty, and spoils the tokens that live beside it: the
+//     write behind it may have committed after theirs, so their sets store
+//     nothing.
 //   - a fill lease lets one reader store what it loads from warm. Marking,
 //     setting and deleting kill it.
 //   - a tombstone remembers a delete for longer than any lease lives.
@@ -94,8 +96,9 @@ type Store interface {
 	// Set stores s if it is newer than everything the entry has seen, and
 	// removes s.Token, in one step. Leases die. Nothing is stored, and stored
 	// is false, when: another token lives; the entry has seen a newer
-	// version; or s.Token no longer lives (it lapsed, or hot lost it) — the
-	// version seen is remembered all the same. A zero Token is for a writer
+	// version; or s.Token no longer lives (it lapsed, was spoiled, or hot lost
+	// it). The version seen is remembered all the same, and an older value
+	// dropped. A zero Token is for a writer
 	// that marked nothing: it is stored if newer and no token lives.
 	Set(ctx context.Context, s Set) (stored bool, err error)
 

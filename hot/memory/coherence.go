@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"math/rand/v2"
-	"slices"
 	"time"
 
 	"github.com/tierd/tierd/hot"
@@ -53,8 +52,7 @@ func (s *Store) getLease(ctx context.Context, key tiering.Key) (hot.Lookup, erro
 	if l.State != hot.Empty || sh.marks() > sh.bound/4 {
 		return l, nil
 	}
-	r := sh.open(key, hash)
-	r.lapse(now)
+	r := sh.open(key, hash, now)
 	if r.lease == 0 {
 		r.lease, r.leaseUntil = newToken(), now+s.timing.Lease
 		l.Lease = r.lease
@@ -84,15 +82,10 @@ func (s *Store) Mark(ctx context.Context, key tiering.Key, token hot.Token) erro
 		return err
 	}
 	defer sh.mu.Unlock()
-	r := sh.open(key, hash)
+	r := sh.open(key, hash, now)
 	r.value, r.tombstone, r.lease = nil, 0, 0
 	r.seenUntil = now + s.timing.Tombstone
-	until := now + s.timing.Token
-	if i := slices.IndexFunc(r.tokens, func(p pending) bool { return p.token == token }); i >= 0 {
-		r.tokens[i].until = until
-	} else {
-		r.tokens = append(r.tokens, pending{token, until})
-	}
+	r.mark(token, now+s.timing.Token)
 	sh.settle(r, now)
 	sh.evict(now)
 	return nil
@@ -105,8 +98,8 @@ func (s *Store) Unmark(ctx context.Context, key tiering.Key, token hot.Token) er
 		return err
 	}
 	defer sh.mu.Unlock()
-	if r := sh.records[key]; r != nil {
-		r.unmark(token, now)
+	if r := sh.find(key, now); r != nil {
+		r.unmark(token)
 		sh.settle(r, now)
 	}
 	return nil
@@ -120,16 +113,16 @@ func (s *Store) Set(ctx context.Context, set hot.Set) (bool, error) {
 		return false, err
 	}
 	defer sh.mu.Unlock()
-	r := sh.open(set.Key, hash)
+	r := sh.open(set.Key, hash, now)
 	// A writer without a mark is believed only where an older version than
 	// what was seen would be noticed.
 	may := set.Token == 0 && (r.seen != rank{} || now >= sh.forgotUntil)
 	if set.Token != 0 {
-		may = r.unmark(set.Token, now)
+		may = r.unmark(set.Token)
 	}
 	r.lease = 0
 	newer := r.see(rankOf(&set.Entry.Meta), now+s.timing.Tombstone)
-	stored := newer && may && !r.pending(now)
+	stored := newer && may && len(r.tokens) == 0
 	switch {
 	case !stored:
 	case set.Deleted:
@@ -149,15 +142,17 @@ func (s *Store) Fill(ctx context.Context, key tiering.Key, lease hot.Token, e ho
 		return false, err
 	}
 	defer sh.mu.Unlock()
-	r := sh.records[key]
-	if r == nil || lease == 0 || r.lease != lease || now >= r.leaseUntil {
+	r := sh.find(key, now)
+	if r == nil {
 		return false, nil
 	}
-	r.lease = 0
 	stored := false
-	if at := rankOf(&e.Meta); !r.pending(now) && at.compare(r.seen) >= 0 {
-		r.see(at, now+s.timing.Tombstone)
-		stored = sh.put(r, e, now, ttl)
+	if lease != 0 && r.lease == lease {
+		r.lease = 0
+		if at := rankOf(&e.Meta); len(r.tokens) == 0 && at.compare(r.seen) >= 0 {
+			r.see(at, now+s.timing.Tombstone)
+			stored = sh.put(r, e, now, ttl)
+		}
 	}
 	sh.settle(r, now)
 	sh.evict(now)
@@ -171,14 +166,14 @@ func (s *Store) Drop(ctx context.Context, key tiering.Key, version, revision int
 		return err
 	}
 	defer sh.mu.Unlock()
-	r := sh.records[key]
-	if r == nil || r.value == nil {
+	r := sh.find(key, now)
+	if r == nil {
 		return nil
 	}
-	if version == 0 || rankOf(&r.value.entry.Meta) == (rank{version, revision}) {
+	if r.value != nil && (version == 0 || rankOf(&r.value.entry.Meta) == (rank{version, revision})) {
 		r.value = nil
 		r.seenUntil = now + s.timing.Tombstone
-		sh.settle(r, now)
 	}
+	sh.settle(r, now)
 	return nil
 }

@@ -5,8 +5,8 @@ import "time"
 const (
 	// maxHits caps how often a value's reads are counted.
 	maxHits = 3
-	// proof is how many reads move a value from the small to the main queue.
-	proof = 2
+	// proof is how many reads, besides the one that missed, move a value from the small to the main queue.
+	proof = 1
 	// ghostCost is what one ghost takes, in bytes.
 	ghostCost = 32
 )

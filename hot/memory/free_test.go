@@ -12,7 +12,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-func set(t *testing.T, s hot.Store, id string, version int64, body []byte, ttl time.Duration) bool {
+func set(t testing.TB, s hot.Store, id string, version int64, body []byte, ttl time.Duration) bool {
 	t.Helper()
 	stored, err := s.Set(context.Background(), hot.Set{
 		Key:   tiering.Key{Tenant: "t", Namespace: "ns", ID: id},

@@ -29,10 +29,13 @@ type value struct {
 	expires time.Duration // since Open; 0: never
 }
 
-// pending is one write on its way to warm.
+// pending is one write on its way to warm. It is spoiled when another token
+// lapsed beside it: that writer may have committed a newer version and died,
+// so what this one commits can no longer be taken for the newest.
 type pending struct {
-	token hot.Token
-	until time.Duration
+	token   hot.Token
+	until   time.Duration
+	spoiled bool
 }
 
 // record is all a shard knows of one key. A mark lives while now is before its
@@ -150,15 +153,26 @@ func (r *record) store(e hot.Entry, now, ttl time.Duration) {
 	r.value, r.tombstone = v, 0
 }
 
-// unmark removes token and reports whether it lived.
-func (r *record) unmark(token hot.Token, now time.Duration) bool {
+// mark makes token live until. The caller has called lapse: a token is spoiled
+// only by those that lapse after it came.
+func (r *record) mark(token hot.Token, until time.Duration) {
+	if i := slices.IndexFunc(r.tokens, func(p pending) bool { return p.token == token }); i >= 0 {
+		r.tokens[i].until = until
+		return
+	}
+	r.tokens = append(r.tokens, pending{token: token, until: until})
+}
+
+// unmark removes token and reports whether it lived, unspoiled. The caller has
+// called lapse.
+func (r *record) unmark(token hot.Token) bool {
 	i := slices.IndexFunc(r.tokens, func(p pending) bool { return p.token == token })
 	if i < 0 {
 		return false
 	}
-	lived := now < r.tokens[i].until
+	sound := !r.tokens[i].spoiled
 	r.tokens = slices.Delete(r.tokens, i, i+1)
-	return lived
+	return sound
 }
 
 // lapse drops what has come to its end.
@@ -172,7 +186,13 @@ func (r *record) lapse(now time.Duration) {
 	if now >= r.leaseUntil {
 		r.lease = 0
 	}
+	before := len(r.tokens)
 	r.tokens = slices.DeleteFunc(r.tokens, func(p pending) bool { return now >= p.until })
+	if len(r.tokens) < before {
+		for i := range r.tokens {
+			r.tokens[i].spoiled = true
+		}
+	}
 }
 
 // idle reports whether nothing is left but what was seen.

@@ -54,10 +54,19 @@ func (sh *shard) look(key tiering.Key, now time.Duration) hot.Lookup {
 	return l
 }
 
-// open returns key's record, a new one if there is none. The caller changes it
-// and settles it.
-func (sh *shard) open(key tiering.Key, hash uint64) *record {
+// find returns key's record without what has lapsed, nil if there is none. The
+// caller changes it and settles it.
+func (sh *shard) find(key tiering.Key, now time.Duration) *record {
 	r := sh.records[key]
+	if r != nil {
+		r.lapse(now)
+	}
+	return r
+}
+
+// open is find, with a new record if there is none.
+func (sh *shard) open(key tiering.Key, hash uint64, now time.Duration) *record {
+	r := sh.find(key, now)
 	if r == nil {
 		r = newRecord(key, hash)
 		r.seen = sh.floors.get(hash)

@@ -25,14 +25,14 @@ func (s *Store) Swap(ctx context.Context, key tiering.Key, cond tiering.Conditio
 		return hot.Entry{}, false, err
 	}
 	defer sh.mu.Unlock()
-	r := sh.open(key, hash)
+	r := sh.open(key, hash, now)
 	defer func() {
 		sh.settle(r, now)
 		sh.evict(now)
 	}()
 
 	var stands hot.Entry
-	if r.value.live(now) {
+	if r.value != nil {
 		stands = r.value.entry
 	}
 	if !cond.Holds(stands.Meta.Version) {
