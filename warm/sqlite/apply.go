@@ -1,0 +1,265 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// entry is a head with what only the driver knows of it.
+type entry struct {
+	kid   int64 // 0: not stored yet
+	head  warm.Head
+	query bool
+}
+
+// apply evaluates one change against what stands and writes what it makes.
+// The order of the checks is the contract's: a known idempotency key, the
+// namespace, the condition, the owner.
+func (t *txn) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
+	results := make([]warm.Result, len(c.Rows))
+	if known, err := t.replay(c.Rows, results); err != nil || known {
+		return results, err
+	}
+	ns, err := t.namespace(c.Key.Tenant, c.Key.Namespace)
+	if err != nil {
+		return nil, err
+	}
+	if !open(ns, c) {
+		return fill(results, warm.Result{Status: warm.NoNamespace}), nil
+	}
+	e, err := t.entry(ns, c.Key)
+	if err != nil {
+		return nil, err
+	}
+	if !c.If.Holds(e.head.Standing(t.now)) {
+		return fill(results, warm.Result{Status: warm.Conflict, Head: e.head}), nil
+	}
+	if i := foreign(e.head, c.Rows, t.now); i >= 0 {
+		fill(results, warm.Result{Status: warm.Again})
+		results[i] = warm.Result{Status: warm.UserFixed, Head: e.head}
+		return results, nil
+	}
+	return results, t.carryOut(ns, c, e, bodies, results)
+}
+
+// open reports whether the change may be made in ns. The sweep may still
+// bury what expired in a namespace that was dropped.
+func open(ns *namespace, c *warm.Change) bool {
+	if c.Key.Reserved() || ns.known && !ns.deleted {
+		return true
+	}
+	return ns.known && len(c.Rows) == 1 && c.Rows[0].Op == tiering.OpExpire
+}
+
+// fill puts r in every place.
+func fill(results []warm.Result, r warm.Result) []warm.Result {
+	for i := range results {
+		results[i] = r
+	}
+	return results
+}
+
+// foreign returns the first row that names another user than the key's, -1
+// for none. The first put of a new key says whose it is.
+func foreign(h warm.Head, rows []warm.Row, now time.Time) int {
+	live, owner := h.Live(now), h.User
+	for i := range rows {
+		if live && rows[i].User != "" && rows[i].User != owner {
+			return i
+		}
+		if !live && rows[i].Op == tiering.OpPut {
+			live, owner = true, rows[i].User
+		}
+	}
+	return -1
+}
+
+// carryOut makes the rows of a change whose conditions hold. The head is
+// written once, after the last row.
+func (t *txn) carryOut(ns *namespace, c *warm.Change, e entry, bodies []packed, results []warm.Result) error {
+	before := e
+	for i := range c.Rows {
+		row := &c.Rows[i]
+		if i > 0 {
+			// The same request twice in one change: the first row counts.
+			if twin, err := t.replay(c.Rows[i:i+1], results[i:i+1]); err != nil {
+				return err
+			} else if twin {
+				continue
+			}
+		}
+		r, err := t.row(ns, c.Key, row, &e)
+		if err != nil {
+			return err
+		}
+		if r.Status == warm.Done {
+			if e.kid == 0 {
+				if e.kid, err = t.insertHead(ns, e); err != nil {
+					return err
+				}
+				before = e
+			}
+			if row.Op.Versioned() {
+				if err := t.insertVersion(e, bodies[i]); err != nil {
+					return err
+				}
+			}
+			t.feed = append(t.feed, change(row.Op, r, e.query, t.now))
+		}
+		if row.Idempotency != nil && (r.Status == warm.Done || r.Status == warm.NoChange) {
+			if err := t.once(row.Idempotency, r); err != nil {
+				return err
+			}
+		}
+		results[i] = r
+	}
+	if e.head == before.head && e.query == before.query {
+		return nil
+	}
+	return t.updateHead(before, e)
+}
+
+// row evaluates one row and moves e to what it makes.
+func (t *txn) row(ns *namespace, key tiering.Key, row *warm.Row, e *entry) (warm.Result, error) {
+	h := e.head
+	r := warm.Result{Head: h, Prev: h.Standing(t.now)}
+	live := r.Prev > 0
+	switch row.Op {
+	case tiering.OpPut:
+		r.Created = !live
+		r.Head = afterPut(h, key, row, t.now, ns.floor)
+		e.query = row.Query
+	case tiering.OpDelete:
+		if !live {
+			return warm.Result{Status: warm.NoChange, Head: h}, nil
+		}
+		r.Head = afterDelete(h, row.Op, t.now, ns.floor)
+		e.query = false
+	case tiering.OpExpire:
+		if !expired(h, t.now) {
+			return warm.Result{Status: warm.NoChange, Head: h}, nil
+		}
+		r.Prev = h.Version // what the sweep buries, though it no longer stood
+		r.Head = afterDelete(h, row.Op, t.now, ns.floor)
+		e.query = false
+	case tiering.OpTouch, tiering.OpPin, tiering.OpUnpin:
+		if !live {
+			return warm.Result{Status: warm.Conflict, Head: h}, nil
+		}
+		if row.Op == tiering.OpTouch {
+			r.Head = afterTouch(h, row, t.now)
+			break
+		}
+		pin := row.Op == tiering.OpPin
+		if h.Pinned == pin {
+			return warm.Result{Status: warm.NoChange, Head: h, Prev: r.Prev}, nil
+		}
+		r.Head = afterPin(h, pin)
+	default:
+		return warm.Result{}, tiering.Invalidf("op %d of %s is not one of a row", row.Op, key)
+	}
+	e.head = r.Head
+	return r, nil
+}
+
+// change is the feed's record of a row that was done.
+func change(op tiering.Op, r warm.Result, query bool, now time.Time) warm.FeedChange {
+	h := r.Head
+	at := h.UpdatedAt
+	if !op.Versioned() && now.After(at) {
+		at = now
+	}
+	return warm.FeedChange{
+		Key: h.Key, Op: op, Version: h.Version, Revision: h.Revision, Prev: r.Prev, At: at,
+		CreatedAt: h.CreatedAt, ExpiresAt: h.ExpiresAt, TTL: h.TTL, User: h.User,
+		Pinned: h.Pinned, Query: query, Size: h.Size, Digest: h.Digest,
+	}
+}
+
+// headColumns are read by scanHead, in this order.
+const headColumns = `h.kid, h.op, h.version, h.revision, h.created, h.updated, h.expires, h.ttl, h.accessed, h.size, h.flags, h.digest, h.user`
+
+// headColumnCount is how many headColumns there are.
+const headColumnCount = 13
+
+// scanHead reads headColumns.
+func scanHead(key tiering.Key, v []driver.Value) entry {
+	f := num(v[10])
+	e := entry{kid: num(v[0]), query: f&flagQuery != 0, head: warm.Head{
+		Key: key, Op: tiering.Op(num(v[1])), Version: num(v[2]), Revision: num(v[3]),
+		CreatedAt: fromMicros(num(v[4])), UpdatedAt: fromMicros(num(v[5])), ExpiresAt: fromMicros(num(v[6])),
+		TTL: time.Duration(num(v[7])) * time.Microsecond, AccessedAt: fromMicros(num(v[8])),
+		Size: num(v[9]), User: text(v[12]), Pinned: f&flagPinned != 0, InWarm: f&flagInWarm != 0,
+	}}
+	copy(e.head.Digest[:], blob(v[11]))
+	return e
+}
+
+// entry reads what stands under a key of ns.
+func (t *txn) entry(ns *namespace, key tiering.Key) (e entry, err error) {
+	err = t.each(context.Background(), `SELECT `+headColumns+` FROM head h WHERE h.ns = ? AND h.id = ?`, []any{ns.nid, []byte(key.ID)},
+		func(v []driver.Value) error {
+			e = scanHead(key, v)
+			return nil
+		})
+	return e, err
+}
+
+func (t *txn) insertHead(ns *namespace, e entry) (kid int64, err error) {
+	if err := t.firstKey(ns); err != nil {
+		return 0, err
+	}
+	h := &e.head
+	return t.insert(`INSERT INTO head (ns, id, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, user)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		ns.nid, []byte(h.Key.ID), int64(h.Op), h.Version, h.Revision, micros(h.CreatedAt), micros(h.UpdatedAt), micros(h.ExpiresAt),
+		h.TTL.Microseconds(), micros(h.AccessedAt), h.Size, flags(h.Pinned, h.InWarm, e.query), digestBlob(h.Digest), h.User)
+}
+
+// updateHead writes the head that took before's place, and drops before's
+// projection when its bytes were not in warm: they are no longer current.
+func (t *txn) updateHead(before, e entry) error {
+	h := &e.head
+	_, err := t.exec(`UPDATE head SET op = ?, version = ?, revision = ?, created = ?, updated = ?, expires = ?, ttl = ?, accessed = ?,
+		size = ?, flags = ?, digest = ? WHERE kid = ?`,
+		int64(h.Op), h.Version, h.Revision, micros(h.CreatedAt), micros(h.UpdatedAt), micros(h.ExpiresAt), h.TTL.Microseconds(), micros(h.AccessedAt),
+		h.Size, flags(h.Pinned, h.InWarm, e.query), digestBlob(h.Digest), e.kid)
+	if err == nil && h.User != before.head.User {
+		_, err = t.exec(`UPDATE head SET user = ? WHERE kid = ?`, h.User, e.kid)
+	}
+	if err == nil && before.projected() && h.Version != before.head.Version {
+		_, err = t.exec(`DELETE FROM projection WHERE kid = ?`, e.kid)
+	}
+	return err
+}
+
+// projected reports whether the document's bytes serve queries from the
+// projection, because they left warm.
+func (e entry) projected() bool {
+	return e.query && !e.head.InWarm && e.head.Op == tiering.OpPut
+}
+
+func (t *txn) insertVersion(e entry, p packed) error {
+	h := &e.head
+	var body any
+	if h.Op == tiering.OpPut {
+		body = p.bytes
+	}
+	_, err := t.exec(`INSERT INTO version (kid, version, op, at, created, expires, size, user, digest, coding, body)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		e.kid, h.Version, int64(h.Op), micros(h.UpdatedAt), micros(h.CreatedAt), micros(h.ExpiresAt), h.Size, h.User,
+		digestBlob(h.Digest), p.coding, body)
+	return err
+}
+
+// digestBlob is the stored form of a digest: empty for the zero Digest.
+func digestBlob(d tiering.Digest) []byte {
+	if d == (tiering.Digest{}) {
+		return []byte{}
+	}
+	return d[:]
+}

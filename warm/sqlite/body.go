@@ -1,0 +1,58 @@
+package sqlite
+
+import (
+	"fmt"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// How a body is stored.
+const (
+	codingRaw  int64 = 0
+	codingZstd int64 = 1
+)
+
+// zstdAbove is the size, in bytes, above which a body is compressed: a body of
+// 1 KB gains too little for what it costs.
+const zstdAbove = 2048
+
+// packed is a body as it is stored.
+type packed struct {
+	bytes  []byte
+	coding int64
+}
+
+// pack prepares the bodies of changes outside the writer, so that compressing
+// one holds nobody up.
+func (s *Store) pack(changes []warm.Change) [][]packed {
+	out := make([][]packed, len(changes))
+	for i := range changes {
+		out[i] = make([]packed, len(changes[i].Rows))
+		for j := range changes[i].Rows {
+			out[i][j] = s.packBody(changes[i].Rows[j].Body)
+		}
+	}
+	return out
+}
+
+func (s *Store) packBody(body []byte) packed {
+	if len(body) > zstdAbove {
+		if z := s.enc.EncodeAll(body, nil); len(z) < len(body)-len(body)/8 {
+			return packed{z, codingZstd}
+		}
+	}
+	return packed{body, codingRaw}
+}
+
+// unpack returns a body as it was written.
+func (s *Store) unpack(b []byte, coding int64) ([]byte, error) {
+	if coding == codingRaw || b == nil {
+		return b, nil
+	}
+	out, err := s.dec.DecodeAll(b, nil)
+	if err != nil {
+		return nil, &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeCorrupt, Detail: fmt.Sprintf("a body in %s can not be decompressed", s.path), Err: err}
+	}
+	return out, nil
+}

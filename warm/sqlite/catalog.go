@@ -1,0 +1,170 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// StartSegment implements warm.Catalog. A name that was used before fails.
+func (s *Store) StartSegment(ctx context.Context, info tiering.SegmentInfo) error {
+	ranges, err := json.Marshal(info.Ranges)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(t *txn) error {
+		started := info.Started
+		if started.IsZero() {
+			started = t.now
+		}
+		_, err := t.exec(`INSERT INTO segment (name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+			info.Name, info.Tenant, string(tiering.SegmentStarted), info.Token, info.Size, info.RawSize, digestBlob(info.SHA256), info.Count,
+			nanos(info.MinTime), nanos(info.MaxTime), string(ranges), copyText(info.Copies[0]), copyText(info.Copies[1]), micros(started))
+		if resultCode(err) == codeConstraint {
+			return tiering.Errorf(tiering.CodeVersionConflict, "segment %s was started before: names never repeat", info.Name)
+		}
+		return err
+	})
+}
+
+// FinishSegment implements warm.Catalog.
+func (s *Store) FinishSegment(ctx context.Context, info tiering.SegmentInfo, locations []tiering.Location, reader string, pos int64) error {
+	ranges, err := json.Marshal(info.Ranges)
+	if err != nil {
+		return err
+	}
+	blocks := make([]string, len(locations))
+	for i, l := range locations {
+		b, err := json.Marshal(l.Blocks)
+		if err != nil {
+			return err
+		}
+		blocks[i] = string(b)
+	}
+	return s.write(ctx, func(t *txn) error {
+		n, err := t.exec(`UPDATE segment SET state = ?, size = ?, raw_size = ?, sha256 = ?, count = ?, min_time = ?, max_time = ?, ranges = ?, copy0 = ?, copy1 = ?
+			WHERE name = ? AND token = ? AND state = 'started'`,
+			string(tiering.SegmentFinished), info.Size, info.RawSize, digestBlob(info.SHA256), info.Count, nanos(info.MinTime), nanos(info.MaxTime),
+			string(ranges), copyText(info.Copies[0]), copyText(info.Copies[1]), info.Name, info.Token)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			return tiering.Errorf(tiering.CodeFenced, "segment %s is not started under token %d", info.Name, info.Token)
+		}
+		for i, l := range locations {
+			if _, err := t.exec(`INSERT INTO location (tenant, namespace, id, segment, min_version, max_version, min_time, max_time, blocks)
+				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID), info.Name,
+				l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime), blocks[i]); err != nil {
+				return err
+			}
+		}
+		if reader == "" {
+			return nil
+		}
+		return t.setPosition(reader, pos)
+	})
+}
+
+// AbandonSegment implements warm.Catalog. A finished segment stays.
+func (s *Store) AbandonSegment(ctx context.Context, name string) error {
+	return s.write(ctx, func(t *txn) error {
+		_, err := t.exec(`DELETE FROM segment WHERE name = ? AND state = 'started'`, name)
+		return err
+	})
+}
+
+// SetCopy implements warm.Catalog.
+func (s *Store) SetCopy(ctx context.Context, name string, c tiering.Copy, state tiering.CopyState) error {
+	query := `UPDATE segment SET copy0 = ? WHERE name = ?`
+	if c == tiering.Backup {
+		query = `UPDATE segment SET copy1 = ? WHERE name = ?`
+	}
+	return s.write(ctx, func(t *txn) error {
+		n, err := t.exec(query, string(state), name)
+		if err == nil && n == 0 {
+			err = tiering.Errorf(tiering.CodeNotFound, "there is no segment %s", name)
+		}
+		return err
+	})
+}
+
+const segmentColumns = `name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started`
+
+func scanSegment(v []driver.Value) (info tiering.SegmentInfo, err error) {
+	info = tiering.SegmentInfo{
+		Name: text(v[0]), Tenant: text(v[1]), State: tiering.SegmentState(text(v[2])), Token: num(v[3]), Size: num(v[4]), RawSize: num(v[5]),
+		Count: num(v[7]), MinTime: fromNanos(num(v[8])), MaxTime: fromNanos(num(v[9])),
+		Copies:  [2]tiering.CopyState{tiering.CopyState(text(v[11])), tiering.CopyState(text(v[12]))},
+		Started: fromMicros(num(v[13])),
+	}
+	copy(info.SHA256[:], blob(v[6]))
+	return info, json.Unmarshal([]byte(text(v[10])), &info.Ranges)
+}
+
+// Segment implements warm.Catalog.
+func (s *Store) Segment(ctx context.Context, name string) (info tiering.SegmentInfo, ok bool, err error) {
+	err = s.reader(ctx, func(c *conn) error {
+		return c.each(ctx, `SELECT `+segmentColumns+` FROM segment WHERE name = ?`, []any{name}, func(v []driver.Value) (err error) {
+			info, err = scanSegment(v)
+			ok = err == nil
+			return err
+		})
+	})
+	return info, ok && err == nil, err
+}
+
+// Segments implements warm.Catalog.
+func (s *Store) Segments(ctx context.Context, tenant string, state tiering.SegmentState, after string, limit int) (out []tiering.SegmentInfo, err error) {
+	err = s.reader(ctx, func(c *conn) error {
+		return c.each(ctx, `SELECT `+segmentColumns+` FROM segment WHERE name > ? AND (?2 = '' OR tenant = ?2) AND (?3 = '' OR state = ?3) ORDER BY name LIMIT ?4`,
+			[]any{after, tenant, string(state), int64(limit)}, func(v []driver.Value) error {
+				info, err := scanSegment(v)
+				out = append(out, info)
+				return err
+			})
+	})
+	return out, err
+}
+
+// Locations implements warm.Catalog.
+func (s *Store) Locations(ctx context.Context, key tiering.Key) (out []tiering.Location, err error) {
+	err = s.reader(ctx, func(c *conn) error {
+		return c.each(ctx, `SELECT l.segment, l.min_version, l.max_version, l.min_time, l.max_time, l.blocks FROM location l JOIN segment g ON g.name = l.segment
+			WHERE l.tenant = ? AND l.namespace = ? AND l.id = ? AND g.state = 'finished' ORDER BY l.max_version DESC, l.segment DESC`, keyArgs(key),
+			func(v []driver.Value) error {
+				l := tiering.Location{Key: key, Segment: text(v[0]), MinVersion: num(v[1]), MaxVersion: num(v[2]), MinTime: fromNanos(num(v[3])), MaxTime: fromNanos(num(v[4]))}
+				err := json.Unmarshal([]byte(text(v[5])), &l.Blocks)
+				out = append(out, l)
+				return err
+			})
+	})
+	return out, err
+}
+
+// copyText is the stored state of a copy; one that nobody spoke of is missing.
+func copyText(c tiering.CopyState) string {
+	if c == "" {
+		c = tiering.CopyMissing
+	}
+	return string(c)
+}
+
+// nanos is the stored form of a time inside a segment.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func fromNanos(v int64) time.Time {
+	if v == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, v).UTC()
+}

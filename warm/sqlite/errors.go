@@ -1,0 +1,50 @@
+package sqlite
+
+import (
+	"errors"
+	"fmt"
+
+	driverpkg "modernc.org/sqlite"
+	sqlite3 "modernc.org/sqlite/lib"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// errClosed is returned by every method after Close.
+var errClosed = errors.New("the store is closed")
+
+// The primary result codes that are told apart.
+const (
+	codeConstraint = sqlite3.SQLITE_CONSTRAINT
+	codeIO         = sqlite3.SQLITE_IOERR
+)
+
+// resultCode returns SQLite's primary result code, 0 when err is not SQLite's.
+func resultCode(err error) int {
+	var e *driverpkg.Error
+	if errors.As(err, &e) {
+		return e.Code() & 0xff
+	}
+	return 0
+}
+
+// explain gives a code to the faults that a caller can act on: a full disk,
+// and a file that is damaged. Everything else stays raw.
+func (s *Store) explain(err error) error {
+	if err == nil {
+		return nil
+	}
+	var e *tiering.Error
+	if errors.As(err, &e) {
+		return err
+	}
+	switch resultCode(err) {
+	case sqlite3.SQLITE_FULL:
+		return &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeOutOfSpace,
+			Detail: fmt.Sprintf("no room for %s: free some disk space, nothing has to be restarted", s.path), Err: err}
+	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
+		return &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeCorrupt,
+			Detail: fmt.Sprintf("%s is damaged: stop the daemon and rebuild it from cold", s.path), Err: err}
+	}
+	return err
+}

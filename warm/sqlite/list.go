@@ -1,0 +1,159 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"errors"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// span is a range of ids in byte order: from inclusive; to exclusive, nil for
+// no end.
+type span struct{ from, to []byte }
+
+// spans returns the ranges of ids that start with prefix and, unless prefixes
+// is empty, with one of prefixes: in order, and none over another.
+func spans(prefix string, prefixes []string) []span {
+	if len(prefixes) == 0 {
+		return []span{prefixSpan(prefix)}
+	}
+	sorted := append([]string(nil), prefixes...)
+	sort.Strings(sorted)
+	var out []span
+	last := ""
+	for i, p := range sorted {
+		switch {
+		case i > 0 && strings.HasPrefix(p, last):
+			continue // inside the one before
+		case strings.HasPrefix(p, prefix):
+			out = append(out, prefixSpan(p))
+		case strings.HasPrefix(prefix, p):
+			return []span{prefixSpan(prefix)}
+		}
+		last = p
+	}
+	return out
+}
+
+// prefixSpan is the range of the ids that start with p.
+func prefixSpan(p string) span {
+	end := []byte(p)
+	for len(end) > 0 && end[len(end)-1] == 0xff {
+		end = end[:len(end)-1]
+	}
+	if len(end) == 0 {
+		return span{from: []byte(p)}
+	}
+	end[len(end)-1]++
+	return span{from: []byte(p), to: end}
+}
+
+// scan selects current documents of a namespace.
+type scan struct {
+	tenant, namespace string
+	prefix            string
+	prefixes          []string
+	user              string
+	after             string
+	bodies            bool // version rows' bytes
+	projections       bool // also those of demoted documents
+}
+
+// scanned is what a scan yields.
+type scanned struct {
+	entry
+	body       []byte // as it was written; nil when not in warm
+	projection []byte // the same of a demoted document
+}
+
+// errStop ends a scan early.
+var errStop = errors.New("stop")
+
+// live calls each for the live documents of sc, in id order, until it returns
+// false.
+func (s *Store) live(ctx context.Context, c *conn, sc scan, now time.Time, each func(scanned) (more bool, err error)) error {
+	var q strings.Builder
+	q.WriteString(`SELECT h.id, ` + headColumns)
+	if sc.bodies {
+		q.WriteString(`, v.coding, v.body`)
+	}
+	if sc.projections {
+		q.WriteString(`, p.coding, p.body`)
+	}
+	q.WriteString(ofKey)
+	if sc.bodies {
+		q.WriteString(` LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version`)
+	}
+	if sc.projections {
+		q.WriteString(` LEFT JOIN projection p ON p.kid = h.kid`)
+	}
+	q.WriteString(` WHERE n.tenant = ? AND n.name = ? AND h.id >= ? AND h.id > ? AND h.op = 1 AND (h.expires = 0 OR h.expires > ? OR h.flags & 1 = 1)`)
+	base := []any{sc.tenant, sc.namespace, nil, []byte(sc.after), micros(now)}
+	if sc.user != "" {
+		q.WriteString(` AND h.user = ? AND h.user <> ''`) // the second for the partial index
+		base = append(base, sc.user)
+	}
+	for _, sp := range spans(sc.prefix, sc.prefixes) {
+		text, args := q.String(), append([]any(nil), base...)
+		args[2] = sp.from
+		if sp.to != nil {
+			text += ` AND h.id < ?`
+			args = append(args, sp.to)
+		}
+		err := c.each(ctx, text+` ORDER BY h.id`, args, func(v []driver.Value) error {
+			row, err := s.scanned(sc, v)
+			if err != nil {
+				return err
+			}
+			more, err := each(row)
+			if err == nil && !more {
+				return errStop
+			}
+			return err
+		})
+		if errors.Is(err, errStop) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (s *Store) scanned(sc scan, v []driver.Value) (row scanned, err error) {
+	key := tiering.Key{Tenant: sc.tenant, Namespace: sc.namespace, ID: string(blob(v[0]))}
+	row.entry = scanHead(key, v[1:])
+	at := 1 + headColumnCount
+	if sc.bodies {
+		if row.body, err = s.unpack(blob(v[at+1]), num(v[at])); err != nil {
+			return row, err
+		}
+		at += 2
+	}
+	if sc.projections {
+		row.projection, err = s.unpack(blob(v[at+1]), num(v[at]))
+	}
+	return row, err
+}
+
+// List implements warm.Reader.
+func (s *Store) List(ctx context.Context, l warm.List) (out []warm.Current, err error) {
+	if l.Limit <= 0 {
+		return nil, nil
+	}
+	now := s.now()
+	sc := scan{tenant: l.Tenant, namespace: l.Namespace, prefix: l.Prefix, prefixes: l.Prefixes, user: l.User, after: l.After, bodies: l.Bodies}
+	err = s.reader(ctx, func(c *conn) error {
+		return s.live(ctx, c, sc, now, func(row scanned) (bool, error) {
+			out = append(out, warm.Current{Head: row.head, Body: row.body, Now: now})
+			return len(out) < l.Limit, nil
+		})
+	})
+	return out, err
+}

@@ -1,0 +1,11 @@
+DROP TABLE lease;
+DROP TABLE location;
+DROP TABLE segment;
+DROP TABLE position;
+DROP TABLE idempotency;
+DROP TABLE settled;
+DROP TABLE feed;
+DROP TABLE projection;
+DROP TABLE version;
+DROP TABLE head;
+DROP TABLE namespace;

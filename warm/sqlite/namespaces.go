@@ -1,0 +1,187 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+type nsKey struct{ tenant, name string }
+
+// namespace is a row of the table of that name. Every namespace that holds a
+// key has one, reserved ones too; known says that EnsureNamespace made it.
+type namespace struct {
+	nid     int64 // 0: no row yet
+	key     nsKey
+	kind    tiering.Kind
+	class   tiering.Class
+	floor   int64
+	known   bool
+	deleted bool
+	written bool
+}
+
+func (n *namespace) public() warm.Namespace {
+	return warm.Namespace{Tenant: n.key.tenant, Name: n.key.name, Kind: n.kind, Class: n.class, Floor: n.floor, Deleted: n.deleted}
+}
+
+// namespace returns the row from memory: only the writer changes it, and
+// forgets what it knows when a transaction is rolled back.
+func (t *txn) namespace(tenant, name string) (*namespace, error) {
+	key := nsKey{tenant, name}
+	if n, ok := t.namespaces[key]; ok {
+		return n, nil
+	}
+	n := &namespace{key: key}
+	err := t.each(context.Background(), `SELECT nid, kind, class, floor, known, deleted, written FROM namespace WHERE tenant = ? AND name = ?`,
+		[]any{tenant, name}, func(v []driver.Value) error {
+			n.nid, n.kind, n.class, n.floor = num(v[0]), tiering.Kind(text(v[1])), tiering.Class(text(v[2])), num(v[3])
+			n.known, n.deleted, n.written = num(v[4]) == 1, num(v[5]) == 1, num(v[6]) == 1
+			return nil
+		})
+	if err != nil {
+		return nil, err
+	}
+	// Names that do not exist are not kept: callers can make up any number.
+	if n.nid != 0 {
+		t.namespaces[key] = n
+	}
+	return n, nil
+}
+
+// store writes the row.
+func (t *txn) store(n *namespace) (err error) {
+	bit := func(b bool) int64 {
+		if b {
+			return 1
+		}
+		return 0
+	}
+	if n.nid == 0 {
+		n.nid, err = t.insert(`INSERT INTO namespace (tenant, name, kind, class, floor, known, deleted, written) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
+			n.key.tenant, n.key.name, string(n.kind), string(n.class), n.floor, bit(n.known), bit(n.deleted), bit(n.written))
+		t.namespaces[n.key] = n
+		return err
+	}
+	_, err = t.exec(`UPDATE namespace SET kind = ?, class = ?, floor = ?, known = ?, deleted = ?, written = ? WHERE nid = ?`,
+		string(n.kind), string(n.class), n.floor, bit(n.known), bit(n.deleted), bit(n.written), n.nid)
+	return err
+}
+
+// firstKey notes that a key is written, which fixes kind and class.
+func (t *txn) firstKey(n *namespace) error {
+	if n.written {
+		return nil
+	}
+	n.written = true
+	return t.store(n)
+}
+
+// EnsureNamespace implements warm.Namespaces. n.Floor counts for a new row.
+func (s *Store) EnsureNamespace(ctx context.Context, n warm.Namespace) (out warm.Namespace, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		row, err := t.namespace(n.Tenant, n.Name)
+		if err != nil {
+			return err
+		}
+		before := *row
+		if !row.known {
+			row.floor = max(row.floor, n.Floor)
+		}
+		if !row.known || !row.written {
+			row.kind, row.class = n.Kind, n.Class
+		}
+		row.known, row.deleted = true, false
+		out = row.public()
+		if *row == before {
+			return errRollback
+		}
+		return t.store(row)
+	})
+	return out, err
+}
+
+// DropNamespace implements warm.Namespaces. One that never was counts as
+// dropped.
+func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped bool, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		row, err := t.namespace(tenant, name)
+		if err != nil {
+			return err
+		}
+		if row.nid == 0 || row.deleted {
+			dropped = true
+			return errRollback
+		}
+		n, err := t.number(`SELECT EXISTS (SELECT 1 FROM head WHERE ns = ? AND op = 1 AND (expires = 0 OR expires > ? OR flags & 1 = 1))`,
+			row.nid, micros(t.now))
+		if err != nil || n > 0 {
+			return orRollback(err)
+		}
+		dropped, row.deleted = true, true
+		return t.store(row)
+	})
+	return dropped && err == nil, err
+}
+
+// RaiseFloor implements warm.Namespaces.
+func (s *Store) RaiseFloor(ctx context.Context, tenant, name string, floor int64) error {
+	return s.write(ctx, func(t *txn) error {
+		row, err := t.namespace(tenant, name)
+		if err != nil {
+			return err
+		}
+		return t.raise(row, floor)
+	})
+}
+
+func (t *txn) raise(row *namespace, floor int64) error {
+	if row.nid != 0 && row.floor >= floor {
+		return nil
+	}
+	row.floor = max(row.floor, floor)
+	return t.store(row)
+}
+
+// PurgeTombstones implements warm.Namespaces. The floor and the tombstones go
+// in one transaction: with one writer nobody can read the one without the
+// other.
+func (s *Store) PurgeTombstones(ctx context.Context, tenant, name string, before time.Time, limit int) (purged int, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		row, err := t.namespace(tenant, name)
+		if err != nil || row.nid == 0 {
+			return orRollback(err)
+		}
+		var kids []int64
+		floor := row.floor
+		err = t.each(context.Background(), `SELECT h.kid, h.version FROM head h WHERE h.ns = ? AND h.op > 1 AND h.updated < ?
+			AND NOT EXISTS (SELECT 1 FROM version v WHERE v.kid = h.kid)
+			AND NOT EXISTS (SELECT 1 FROM location l WHERE l.tenant = ? AND l.namespace = ? AND l.id = h.id)
+			ORDER BY h.updated LIMIT ?`, []any{row.nid, micros(before), tenant, name, int64(limit)},
+			func(v []driver.Value) error {
+				kids = append(kids, num(v[0]))
+				floor = max(floor, num(v[1]))
+				return nil
+			})
+		if err != nil || len(kids) == 0 {
+			return orRollback(err)
+		}
+		if err := t.raise(row, floor); err != nil {
+			return err
+		}
+		for _, kid := range kids {
+			if _, err := t.exec(`DELETE FROM head WHERE kid = ?`, kid); err != nil {
+				return err
+			}
+		}
+		purged = len(kids)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return purged, nil
+}

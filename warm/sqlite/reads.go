@@ -1,0 +1,117 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// ofKey finds a head by its whole key; the tenant is bound in every statement.
+const ofKey = ` FROM namespace n JOIN head h ON h.ns = n.nid`
+
+// whereKey binds tenant, namespace and id.
+const whereKey = ` WHERE n.tenant = ? AND n.name = ? AND h.id = ?`
+
+func keyArgs(k tiering.Key) []any { return []any{k.Tenant, k.Namespace, []byte(k.ID)} }
+
+// Load implements warm.Reader: the head and its bytes in one statement.
+func (s *Store) Load(ctx context.Context, key tiering.Key) (warm.Current, error) {
+	var cur warm.Current
+	err := s.reader(ctx, func(c *conn) (err error) {
+		cur, err = s.loadOn(ctx, c, key, s.now())
+		return err
+	})
+	return cur, err
+}
+
+func (s *Store) loadOn(ctx context.Context, c *conn, key tiering.Key, now time.Time) (cur warm.Current, err error) {
+	cur.Now = now
+	err = c.each(ctx, `SELECT `+headColumns+`, v.coding, v.body`+ofKey+`
+		LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version`+whereKey, keyArgs(key),
+		func(v []driver.Value) (err error) {
+			cur.Head = scanHead(key, v).head
+			if cur.Head.Live(now) {
+				cur.Body, err = s.unpack(blob(v[headColumnCount+1]), num(v[headColumnCount]))
+			}
+			return err
+		})
+	return cur, err
+}
+
+// load reads what stands under keys inside a transaction.
+func (t *txn) load(keys []tiering.Key) ([]warm.Current, error) {
+	out := make([]warm.Current, len(keys))
+	for i, k := range keys {
+		var err error
+		if out[i], err = t.s.loadOn(context.Background(), t.conn, k, t.now); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
+}
+
+// Head implements warm.Reader.
+func (s *Store) Head(ctx context.Context, key tiering.Key) (warm.Current, error) {
+	cur := warm.Current{Now: s.now()}
+	err := s.reader(ctx, func(c *conn) error {
+		return c.each(ctx, `SELECT `+headColumns+ofKey+whereKey, keyArgs(key), func(v []driver.Value) error {
+			cur.Head = scanHead(key, v).head
+			return nil
+		})
+	})
+	return cur, err
+}
+
+const versionColumns = `v.version, v.op, v.at, v.created, v.expires, v.size, v.user, v.digest`
+
+const versionColumnCount = 8
+
+func scanVersion(key tiering.Key, v []driver.Value) warm.Version {
+	out := warm.Version{
+		Key: key, Version: num(v[0]), Op: tiering.Op(num(v[1])), At: fromMicros(num(v[2])), CreatedAt: fromMicros(num(v[3])),
+		ExpiresAt: fromMicros(num(v[4])), Size: num(v[5]), User: text(v[6]),
+	}
+	copy(out.Digest[:], blob(v[7]))
+	return out
+}
+
+// Version implements warm.Reader.
+func (s *Store) Version(ctx context.Context, key tiering.Key, version int64) (v warm.Version, ok bool, err error) {
+	return s.oneVersion(ctx, key, ` AND v.version = ?`, version)
+}
+
+// AsOf implements warm.Reader. Versions and their times grow together.
+func (s *Store) AsOf(ctx context.Context, key tiering.Key, t time.Time) (v warm.Version, ok bool, err error) {
+	return s.oneVersion(ctx, key, ` AND v.at <= ? ORDER BY v.version DESC LIMIT 1`, micros(t))
+}
+
+func (s *Store) oneVersion(ctx context.Context, key tiering.Key, which string, arg int64) (out warm.Version, ok bool, err error) {
+	err = s.reader(ctx, func(c *conn) error {
+		return c.each(ctx, `SELECT `+versionColumns+`, v.coding, v.body`+ofKey+` JOIN version v ON v.kid = h.kid`+whereKey+which,
+			append(keyArgs(key), arg), func(v []driver.Value) (err error) {
+				out, ok = scanVersion(key, v), true
+				out.Body, err = s.unpack(blob(v[versionColumnCount+1]), num(v[versionColumnCount]))
+				return err
+			})
+	})
+	return out, ok && err == nil, err
+}
+
+// Versions implements warm.Reader.
+func (s *Store) Versions(ctx context.Context, key tiering.Key, before int64, limit int) (out []warm.Version, err error) {
+	if before <= 0 {
+		before = 1<<63 - 1
+	}
+	err = s.reader(ctx, func(c *conn) error {
+		return c.each(ctx, `SELECT `+versionColumns+ofKey+` JOIN version v ON v.kid = h.kid`+whereKey+`
+			AND v.version < ? ORDER BY v.version DESC LIMIT ?`, append(keyArgs(key), before, int64(limit)),
+			func(v []driver.Value) error {
+				out = append(out, scanVersion(key, v))
+				return nil
+			})
+	})
+	return out, err
+}

@@ -1,0 +1,5 @@
+package warmtest
+
+import "testing"
+
+func testMachine(t *testing.T, h Harness) {}
