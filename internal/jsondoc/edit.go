@@ -34,7 +34,7 @@ func ValidateEdit(ops []tiering.EditOp) error {
 }
 
 // Edit applies ops to doc, a compacted document, in order: all of them, or
-// none. A nil doc is absent and starts as {}. values are parts of next: what
+// none. A nil doc is absent and starts as {}. values are parts of next or doc: what
 // stands under each operation's pointer at the end, null where nothing does.
 //
 //   - set stores the value; in an array, at an index, or behind the end ("-").
@@ -62,11 +62,10 @@ func Edit(doc []byte, ops []tiering.EditOp) (next []byte, values []json.RawMessa
 	next = t.bytes()
 	values = make([]json.RawMessage, len(edits))
 	for i, e := range edits {
-		value, ok := e.at.Find(next)
-		if !ok {
-			value = []byte("null")
+		values[i] = json.RawMessage("null")
+		if n, steps := t.find(e.at); steps == len(e.at) {
+			values[i] = n.valueIn(next)
 		}
-		values[i] = value
 	}
 	return next, values, nil
 }

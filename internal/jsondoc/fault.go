@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strconv"
 
 	"github.com/go-json-experiment/json/jsontext"
 
@@ -59,7 +60,7 @@ func syntaxFault(body []byte, err error) error {
 	switch {
 	case errors.Is(err, jsontext.ErrDuplicateName):
 		return tiering.Unprocessablef(pointer, "%s: the name occurs twice in one object: keep one", position(body, at))
-	case loneSurrogate(body[at:]):
+	case loneSurrogate(body, at):
 		return tiering.Unprocessablef(pointer, "%s: %s is half of a surrogate pair and no character: send both halves, or \\ufffd", position(body, at), body[at:at+6])
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return tiering.Invalidf("%s: the value ends too early: send it whole", position(body, len(body)))
@@ -67,15 +68,25 @@ func syntaxFault(body []byte, err error) error {
 	return tiering.Invalidf("%s: %s: send valid JSON in UTF-8", position(body, at), syntax.Err)
 }
 
-// loneSurrogate reports whether b starts with an escape between \ud800 and
-// \udfff; the decoder stops at one only when its other half is missing.
-func loneSurrogate(b []byte) bool {
-	if len(b) < 6 || b[0] != '\\' || b[1] != 'u' {
+// loneSurrogate reports whether an escape between \ud800 and \udfff stands at
+// at, inside a string: the decoder stops at one only when its other half is
+// missing.
+func loneSurrogate(body []byte, at int) bool {
+	if len(body)-at < 6 || body[at] != '\\' || body[at+1] != 'u' {
 		return false
 	}
-	var r rune
-	n, err := fmt.Sscanf(string(b[2:6]), "%04x", &r)
-	return n == 1 && err == nil && r >= 0xd800 && r <= 0xdfff
+	n, err := strconv.ParseUint(string(body[at+2:at+6]), 16, 16)
+	if err != nil || n < 0xd800 || n > 0xdfff {
+		return false
+	}
+	for i := 0; i < at; {
+		if body[i] != '"' {
+			i++
+		} else if i = skipString(body, i); i > at {
+			return true
+		}
+	}
+	return false
 }
 
 // position says where at is, for people.

@@ -149,7 +149,11 @@ func (t *tree) apply(op patchOp) error {
 		if err != nil {
 			return err
 		}
-		return t.addWorked(op.path, n)
+		value := n.current()
+		if err := t.spend(len(value) * copyWeight); err != nil {
+			return err
+		}
+		return t.add(op.path, value)
 	case "move":
 		return t.move(op.from, op.path)
 	default: // test: the parser lets no other through
@@ -214,15 +218,6 @@ func (t *tree) add(p Pointer, value []byte) error {
 // kidSize is about how many bytes shifting one child moves.
 const kidSize = 24
 
-// addWorked adds what n holds now, and counts it.
-func (t *tree) addWorked(p Pointer, n *node) error {
-	value := n.current()
-	if err := t.spend(len(value)); err != nil {
-		return err
-	}
-	return t.add(p, value)
-}
-
 // take removes the value at p and returns it.
 func (t *tree) take(p Pointer) (*node, error) {
 	if len(p) == 0 {
@@ -255,7 +250,13 @@ func (t *tree) move(from, to Pointer) error {
 	if err != nil {
 		return err
 	}
-	return t.addWorked(to, n)
+	value := n.current()
+	if n.changed { // else it is still a range of the document
+		if err := t.spend(len(value) * copyWeight); err != nil {
+			return err
+		}
+	}
+	return t.add(to, value)
 }
 
 func isPrefix(p, of Pointer) bool {

@@ -7,9 +7,14 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-// maxWork bounds what the operations of one patch or edit may copy, compare
-// and shift, in bytes: without it, a small patch of copies grows without end.
-const maxWork = 1 << 30
+// maxWork bounds what the operations of one patch or edit may compare and
+// shift, in bytes: the work of a small patch can be the product of its
+// operations and the document. A byte copied counts copyWeight times, because
+// it stays in memory and copies of copies double.
+const (
+	maxWork    = 256 << 20
+	copyWeight = 4
+)
 
 // tree is a document being changed. Only the containers on the way to a change
 // are opened into their children; everything else stays a range of the
@@ -24,7 +29,7 @@ func newTree(doc []byte) *tree { return &tree{root: &node{raw: doc}} }
 // spend counts n bytes of work.
 func (t *tree) spend(n int) error {
 	if t.work += n; t.work > maxWork {
-		return tiering.Unprocessablef("", "the operations move more than %d MiB within the document: send fewer at a time", maxWork>>20)
+		return tiering.Unprocessablef("", "the operations copy and compare too much of the document: send fewer at a time")
 	}
 	return nil
 }
@@ -36,6 +41,14 @@ func (t *tree) bytes() []byte {
 		return t.root.raw
 	}
 	return t.root.appendTo(make([]byte, 0, len(t.root.raw)+256))
+}
+
+// valueIn returns the value of n as a part of out, which bytes returned.
+func (n *node) valueIn(out []byte) []byte {
+	if n.changed {
+		return out[n.start:n.end]
+	}
+	return n.raw
 }
 
 // find follows p as far as it leads and returns the last node and the number
@@ -68,6 +81,8 @@ type node struct {
 	kids   []kid  // once opened
 	names  map[string]int
 	name   []byte // quoted; of a member that is not in the parent's raw
+	start  int    // where appendTo wrote it last, and
+	end    int    // where that ended
 	depth  int    // containers around it
 	tries  int    // look-ups by name so far
 	opened bool
@@ -213,12 +228,21 @@ func (n *node) remove(i int) {
 	n.mark()
 }
 
-// appendTo appends the value as it stands to dst. Neighbours that did not
-// change are copied in one piece.
+// appendTo appends the value as it stands to dst.
 func (n *node) appendTo(dst []byte) []byte {
-	if !n.opened || !n.changed {
-		return append(dst, n.raw...)
+	n.start = len(dst)
+	if n.opened && n.changed {
+		dst = n.appendKids(dst)
+	} else {
+		dst = append(dst, n.raw...)
 	}
+	n.end = len(dst)
+	return dst
+}
+
+// appendKids appends a container from its children. Neighbours that did not
+// change are copied in one piece.
+func (n *node) appendKids(dst []byte) []byte {
 	dst = append(dst, n.raw[0])
 	first := true
 	for i := 0; i < len(n.kids); i++ {
