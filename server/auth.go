@@ -8,32 +8,35 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-// authenticate returns whom the request speaks for.
+// authenticate returns whom the request speaks for. Every refusal for want of a
+// good key carries a challenge, as RFC 9110, section 15.5.2, asks.
 func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, a access) (tiering.Principal, error) {
-	everyone := tiering.Principal{Tenant: tiering.DefaultTenant}
 	if s.opts.Authenticate == nil || a == open || a == metered && s.opts.OpenMetrics {
-		return everyone, nil
+		return tiering.Principal{Tenant: tiering.DefaultTenant}, nil
 	}
-	secret, err := secretOf(r.Header)
-	if err != nil {
-		return tiering.Principal{}, err
-	}
-	if secret == "" {
+	p, err := s.principal(r)
+	if tiering.CodeOf(err) == tiering.CodeUnauthenticated {
 		w.Header().Set("WWW-Authenticate", `Bearer realm="tierd"`)
-		return tiering.Principal{}, tiering.Errorf(tiering.CodeUnauthenticated,
-			"an API key is needed: send Authorization: Bearer KEY, or X-API-Key: KEY")
 	}
-	p, err := s.opts.Authenticate(r.Context(), secret)
 	if err != nil {
-		if tiering.CodeOf(err) == tiering.CodeUnauthenticated {
-			w.Header().Set("WWW-Authenticate", `Bearer realm="tierd", error="invalid_token"`)
-		}
 		return tiering.Principal{}, err
 	}
 	if a == metered && !mayAdminister(p.Scope) {
 		return tiering.Principal{}, tiering.Errorf(tiering.CodeForbidden, "metrics need a key with the verb admin")
 	}
 	return p, nil
+}
+
+func (s *Server) principal(r *http.Request) (tiering.Principal, error) {
+	secret, err := secretOf(r.Header)
+	if err != nil {
+		return tiering.Principal{}, err
+	}
+	if secret == "" {
+		return tiering.Principal{}, tiering.Errorf(tiering.CodeUnauthenticated,
+			"an API key is needed: send Authorization: Bearer KEY, or X-API-Key: KEY")
+	}
+	return s.opts.Authenticate(r.Context(), secret)
 }
 
 // mayAdminister reports whether the scope holds the admin verb.

@@ -113,6 +113,10 @@ func (c *call) readBody() ([]byte, error) {
 	}
 	n := c.r.ContentLength
 	if n > limit {
+		if c.r.ProtoMajor == 1 {
+			// Otherwise the answer would wait for what is not wanted.
+			c.w.Header().Set("Connection", "close")
+		}
 		return nil, tooLarge()
 	}
 	if enc := c.r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {

@@ -38,11 +38,15 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, tiering.Errorf(tiering.CodeForbidden, "a page of another origin may not write here"))
 		return
 	}
-	if r.URL.RawPath != "" {
+	if r.URL.RawPath != "" || r.URL.Path == "" {
 		// An encoded slash is a slash: routing on the decoded path makes a%2Fb
-		// and a/b one id. The caller's URL stays as it was.
+		// and a/b one id. No path at all is the root, which the mux would
+		// redirect to. The caller's URL stays as it was.
 		u := *r.URL
 		u.RawPath = ""
+		if u.Path == "" {
+			u.Path = "/"
+		}
 		r2 := *r
 		r2.URL = &u
 		r = &r2

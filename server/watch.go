@@ -96,7 +96,7 @@ func (c *call) watch() error {
 	h.Set("Cache-Control", "no-store")
 	h.Set("X-Accel-Buffering", "no") // proxies must not hold events back
 	c.w.WriteHeader(http.StatusOK)
-	if st.comment("watching") != nil {
+	if st.open(w) != nil {
 		return nil
 	}
 	c.follow(ctx, cancel, w, st)
@@ -192,6 +192,20 @@ type stream struct {
 	w       http.ResponseWriter
 	timeout time.Duration
 	buf     bytes.Buffer
+}
+
+// positioned is a watcher that says behind which event it stands before its
+// first Next. With it a client that loses a quiet stream resumes without a gap.
+type positioned interface{ Position() string }
+
+// open begins the stream, so that a client knows that it is watching.
+func (s *stream) open(w tiering.Watcher) error {
+	s.buf.Reset()
+	if p, ok := w.(positioned); ok {
+		field(&s.buf, "id", p.Position())
+	}
+	s.buf.WriteString(": watching\n\n")
+	return s.write(true)
 }
 
 func (s *stream) comment(text string) error {
