@@ -6,6 +6,7 @@ import (
 	"encoding/binary"
 	"hash/crc32"
 	"slices"
+	"strings"
 
 	"github.com/tierd/tierd/internal/jsondoc"
 	"github.com/tierd/tierd/tiering"
@@ -74,7 +75,7 @@ func EncodeCursor(query QueryHash, v Value, id string) string {
 // or of another query, is invalid (400).
 func DecodeCursor(query QueryHash, cursor string) (v Value, id string, err error) {
 	damaged := tiering.Invalidf("the cursor is damaged: start again without it")
-	if len(cursor) > maxCursor {
+	if len(cursor) > maxCursor || strings.ContainsAny(cursor, "\r\n") { // which base64 would skip
 		return Value{}, "", damaged
 	}
 	b, err := base64.RawURLEncoding.Strict().DecodeString(cursor)
