@@ -45,6 +45,37 @@ func BenchmarkEncode(b *testing.B) {
 	}
 }
 
+// BenchmarkShapes shows what a segment makes of other documents than those
+// that DefaultBlockSize was chosen by.
+func BenchmarkShapes(b *testing.B) {
+	for _, shape := range []struct {
+		name                  string
+		sessions, turns, size int
+	}{
+		{"20 turns to 5 KB", 64, 20, 5 << 10},
+		{"20 turns to 64 KB", 6, 20, 64 << 10},
+		{"100 turns to 64 KB", 2, 100, 64 << 10},
+		{"5 turns to 2 KB", 500, 5, 2 << 10},
+		{"one version of 4 KB", 1000, 1, 4 << 10},
+		{"one version of 400 B", 8000, 1, 400},
+	} {
+		recs := chatRecords(shape.sessions, shape.turns, shape.size)
+		for _, size := range []int{128 << 10, 256 << 10, 1 << 20} {
+			b.Run(fmt.Sprintf("%s/%dK", shape.name, size>>10), func(b *testing.B) {
+				var e *Encoded
+				for b.Loop() {
+					var err error
+					if e, err = Encode("acme", nil, recs, &EncodeOptions{BlockSize: size}); err != nil {
+						b.Fatal(err)
+					}
+				}
+				b.SetBytes(e.RawSize)
+				b.ReportMetric(float64(e.RawSize)/float64(len(e.Data)), "ratio")
+			})
+		}
+	}
+}
+
 // BenchmarkAlone packs every document by itself: what likeness is measured
 // against.
 func BenchmarkAlone(b *testing.B) {

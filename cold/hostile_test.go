@@ -265,24 +265,37 @@ func TestLyingBlocks(t *testing.T) {
 	})
 }
 
-// reseal makes the checksums of header, index and footer hold again, as far as
-// the offsets in the trailer make sense, so that a fuzzer gets behind them.
+// reseal makes every checksum hold again, as far as the offsets in the trailer
+// make sense, so that a fuzzer gets behind them.
 func reseal(b []byte) []byte {
-	if len(b) < trailerSize {
+	sumAt := len(b) - trailerSize - sha256.Size
+	if sumAt < 0 {
 		return b
 	}
 	b = bytes.Clone(b)
 	tail := b[len(b)-trailerSize:]
-	foot := le.Uint64(tail[8:])
+	index, foot := le.Uint64(tail), le.Uint64(tail[8:])
 	copy(tail[32:], tailMagic)
 	le.PutUint64(tail[16:], uint64(len(b)))
-	if sumAt := len(b) - trailerSize - sha256.Size; foot <= uint64(max(sumAt, 0)) && sumAt > 0 {
+	if index <= foot && foot <= uint64(sumAt) {
+		if tenant, _, size, err := parseHeader(b[:index]); err == nil {
+			resealFrames(b[size:index], blockFrame, tenant)
+			resealFrames(b[index:foot], indexFrame, tenant)
+		}
 		sum := sha256.Sum256(b[:sumAt])
 		copy(b[sumAt:], sum[:])
 		le.PutUint32(tail[24:], crc32.Checksum(b[foot:len(b)-trailerSize], castagnoli))
 	}
 	le.PutUint32(tail[28:], crc32.Checksum(tail[:28], castagnoli))
 	return b
+}
+
+func resealFrames(b []byte, kind frameKind, tenant string) {
+	for len(b) >= frameHeader && uint64(le.Uint32(b[12:])) <= uint64(len(b)-frameHeader) {
+		n := frameHeader + int(le.Uint32(b[12:]))
+		le.PutUint32(b, frameSum(kind, tenant, b[4:n]))
+		b = b[n:]
+	}
 }
 
 // FuzzOpenSegment: no input makes the decoder panic or hang, and what it opens

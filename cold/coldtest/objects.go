@@ -48,6 +48,22 @@ func testCreate(t *testing.T, h Harness) {
 		}
 		mustHold(ctx, t, b, "seg/a", data)
 	})
+	t.Run("nothing is seen before all of it is there", func(t *testing.T) {
+		ctx, b := bucket(t, h)
+		data := body(1<<20, "slow")
+		looks := 0
+		slow := &watchedBody{Reader: bytes.NewReader(data), look: func() {
+			looks++
+			mustLack(ctx, t, b, "seg/a")
+		}}
+		if err := b.Create(ctx, "seg/a", slow, int64(len(data))); err != nil {
+			t.Fatalf("create: %v", err)
+		}
+		if looks == 0 {
+			t.Fatal("the body was never read piece by piece")
+		}
+		mustHold(ctx, t, b, "seg/a", data)
+	})
 	t.Run("a body that fails leaves nothing", func(t *testing.T) {
 		ctx, b := bucket(t, h)
 		broken := &brokenBody{Reader: bytes.NewReader(body(1<<20, "broken")), after: 600 << 10}
@@ -67,6 +83,24 @@ func testCreate(t *testing.T, h Harness) {
 		}
 		mustLack(ctx, t, b, "seg/a")
 	})
+}
+
+// watchedBody is read in pieces of at most 64 KiB, with a look before each but
+// the first.
+type watchedBody struct {
+	*bytes.Reader
+	look func()
+}
+
+func (w *watchedBody) Read(p []byte) (int, error) {
+	if w.Len() > 0 && int64(w.Len()) < w.Size() {
+		w.look()
+	}
+	return w.Reader.Read(p[:min(len(p), 64<<10)])
+}
+
+func (w *watchedBody) WriteTo(dst io.Writer) (int64, error) {
+	return io.Copy(dst, struct{ io.Reader }{w})
 }
 
 var errBody = errors.New("the body cannot be read")
