@@ -323,37 +323,6 @@ type Catalog interface {
 	Locations(ctx context.Context, key tiering.Key) ([]tiering.Location, error)
 }
 
-// Access is the time of the last read of a key.
-type Access struct {
-	Key tiering.Key
-	At  time.Time
-}
-
-// Mover carries out what Policy.Plan decided. Every step locks the head, checks
-// again, and answers false when the world has moved on.
-type Mover interface {
-	// Walk returns heads of all tenants in key order above after, tombstones
-	// and expired ones too, without bodies.
-	Walk(ctx context.Context, after tiering.Key, limit int) ([]Current, error)
-	// Expired returns keys whose expiry has passed at warm's clock and that
-	// are not pinned, oldest first. Expire them with a row of OpExpire.
-	Expired(ctx context.Context, limit int) ([]tiering.Key, error)
-	// Demote drops the current bytes of key from warm if the head still stands
-	// at version, is not pinned, was neither written nor read since idle, and
-	// a finished segment with two verified copies holds the version. The
-	// document stays queryable if its row asked for that.
-	Demote(ctx context.Context, key tiering.Key, version int64, idle time.Time) (bool, error)
-	// Promote brings the bytes back if the head still stands at version, its
-	// digest is body's, and a location still holds the version.
-	Promote(ctx context.Context, key tiering.Key, version int64, body []byte) (bool, error)
-	// Retire drops version rows of superseded versions of key, of those that a
-	// finished segment with two verified copies holds. It returns how many.
-	Retire(ctx context.Context, key tiering.Key, versions []int64) (int, error)
-	// NoteAccess records reads, in one transaction, outside the feed. An older
-	// time than the one known is ignored.
-	NoteAccess(ctx context.Context, reads []Access) error
-}
-
 // Namespace is the warm row of a namespace. Its policy is a document.
 type Namespace struct {
 	Tenant  string
