@@ -33,6 +33,9 @@ func (c *call) ctx() context.Context { return c.r.Context() }
 // for all operations, runs it and answers with its error.
 func (s *Server) serve(op *operation) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if rec, ok := w.(*recorder); ok {
+			rec.route = op.path
+		}
 		c := call{s: s, op: op, w: w, r: r}
 		if err := c.handle(); err != nil {
 			s.refuse(w, r, err)

@@ -1,12 +1,11 @@
 package server
 
 import (
+	"log/slog"
 	"net/http"
 	"runtime/debug"
 	"strings"
 	"time"
-
-	"log/slog"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -88,16 +87,21 @@ func (s *Server) finish(rec *recorder, r *http.Request, start time.Time) {
 		writeProblem(rec, r, &tiering.Problem{Type: "about:blank", Title: "internal", Status: http.StatusInternalServerError,
 			Code: tiering.CodeCorrupt, Detail: "internal error"})
 	}
+	took := time.Since(start)
+	if s.opts.Recorder != nil {
+		s.opts.Recorder.Request(rec.route, r.Method, rec.status, took)
+	}
 	ctx := r.Context()
 	if s.log.Enabled(ctx, slog.LevelDebug) {
 		s.log.LogAttrs(ctx, slog.LevelDebug, "request", slog.String("method", r.Method), slog.String("path", r.URL.Path),
-			slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", time.Since(start)))
+			slog.Int("status", rec.status), slog.Int64("bytes", rec.bytes), slog.Duration("took", took))
 	}
 }
 
-// recorder remembers the status and counts the bytes of an answer.
+// recorder remembers the operation and the status and counts the bytes of an answer.
 type recorder struct {
 	http.ResponseWriter
+	route  string // of the operation that ran
 	status int
 	bytes  int64
 }

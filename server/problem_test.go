@@ -5,7 +5,9 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -98,5 +100,28 @@ func TestNotReadyIs503(t *testing.T) {
 	}
 	if r := exchange(h, "GET /healthz"); r.StatusCode != 200 {
 		t.Errorf("liveness %d, want 200 whatever the tiers do", r.StatusCode)
+	}
+}
+
+// heard collects what a Recorder is told.
+type heard []string
+
+func (h *heard) Request(route, method string, status int, took time.Duration) {
+	if took < 0 {
+		status = -1
+	}
+	*h = append(*h, fmt.Sprint(method, " ", route, " ", status))
+}
+
+// Routes are labels of metrics: they must not grow with what callers ask for.
+func TestRequestsAreMeasuredByRoute(t *testing.T) {
+	var got heard
+	h := newTest(t, newFake(), func(o *Options) { o.Recorder = &got }).Handler()
+	for _, r := range []string{"PUT /v1/state/runs/a\n\n1", "GET /v1/state/runs?id=b", "GET /v1/state/runs", "GET /wp-admin", "GET /v1//x", "POST /healthz"} {
+		exchange(h, r)
+	}
+	want := heard{"PUT /v1/state/{ns}/{id...} 201", "GET /v1/state/{ns}/{id...} 404", "GET /v1/state/{ns} 200", "GET  404", "GET  400", "POST  405"}
+	if !slices.Equal(got, want) {
+		t.Errorf("got %q\nwant %q", got, want)
 	}
 }

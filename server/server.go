@@ -37,6 +37,8 @@ type Options struct {
 	// OpenMetrics serves /metrics without a key. Otherwise it takes one with
 	// the admin verb, where there are keys.
 	OpenMetrics bool
+	// Recorder measures requests; nil: nothing does.
+	Recorder Recorder
 	// Version is tierd's, for the OpenAPI document; "" is "dev".
 	Version string
 	// Logger gets one debug record a request and an error record for every
@@ -53,6 +55,13 @@ type Options struct {
 	ShutdownGrace  time.Duration // for requests in flight when the server stops; 0: 15s, at least 10s
 	StreamTimeout  time.Duration // for one write to a watcher before it is cut; 0: 10s
 	Heartbeat      time.Duration // between comments on a quiet stream; 0: 15s
+}
+
+// Recorder measures the HTTP API. It is called from many goroutines.
+type Recorder interface {
+	// Request is called once a request, after its answer: route is the path of
+	// the operation's pattern, "" when none matched.
+	Request(route, method string, status int, took time.Duration)
 }
 
 // Server serves the API. Make one with New. It is safe for concurrent use.

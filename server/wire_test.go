@@ -4,10 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"crypto/tls"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
+	"net/http/httptest"
 	"strings"
 	"testing"
 	"time"
@@ -273,4 +275,66 @@ func TestCheckBind(t *testing.T) {
 			t.Errorf("CheckBind(%+v) = %v", c, err)
 		}
 	}
+}
+
+func drain(res *http.Response) {
+	io.Copy(io.Discard, res.Body)
+	res.Body.Close()
+}
+
+func serveBench(b *testing.B, s *http.Server) string {
+	b.Helper()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		b.Fatal(err)
+	}
+	done := make(chan struct{})
+	go func() { defer close(done); s.Serve(ln) }()
+	b.Cleanup(func() { s.Close(); <-done })
+	return ln.Addr().String()
+}
+
+func TestHTTP2(t *testing.T) {
+	s := newTest(t, newFake(), nil)
+	t.Run("in clear", func(t *testing.T) {
+		addr, _ := listen(t, s)
+		var protocols http.Protocols
+		protocols.SetUnencryptedHTTP2(true)
+		res, err := (&http.Client{Transport: &http.Transport{Protocols: &protocols}}).Get("http://" + addr + "/healthz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain(res)
+		if res.ProtoMajor != 2 || res.StatusCode != 200 {
+			t.Errorf("%s %d", res.Proto, res.StatusCode)
+		}
+	})
+	t.Run("with TLS", func(t *testing.T) {
+		// httptest makes a certificate and a client that trusts it.
+		donor := httptest.NewTLSServer(http.NotFoundHandler())
+		defer donor.Close()
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		done := make(chan error, 1)
+		go func() {
+			done <- newTest(t, newFake(), nil).Serve(ctx, ln, &tls.Config{Certificates: donor.TLS.Certificates})
+		}()
+		transport := donor.Client().Transport.(*http.Transport).Clone()
+		transport.ForceAttemptHTTP2 = true
+		res, err := (&http.Client{Transport: transport}).Get("https://" + ln.Addr().String() + "/healthz")
+		if err != nil {
+			t.Fatal(err)
+		}
+		drain(res)
+		if res.ProtoMajor != 2 || res.StatusCode != 200 {
+			t.Errorf("%s %d", res.Proto, res.StatusCode)
+		}
+		cancel()
+		if err := <-done; err != nil {
+			t.Errorf("Serve: %v", err)
+		}
+	})
 }
