@@ -47,7 +47,9 @@ func (r *Router) watch(ctx context.Context, o tiering.WatchOptions) (*watcher, e
 		if err == nil && w.pos > last {
 			err = tiering.Invalidf("event id %q lies in the future", o.After)
 		}
-		w.pos-- // the rest of the transaction it was part of comes first
+		if w.skip >= 0 {
+			w.pos-- // the rest of the transaction it was part of comes first
+		}
 	case o.From == "" || o.From == "now":
 		w.pos = last
 	case o.From == "start":
@@ -81,24 +83,28 @@ func (r *Router) admitWatch(o *tiering.WatchOptions) error {
 	return err
 }
 
-// parseEventID reads epoch.pos.index. An id of another epoch is gone: that
-// life of the store has ended.
+// parseEventID reads epoch.pos.index, an event, or epoch.pos, a position with
+// all its events, whose index is -1. An id of another epoch is gone: that life
+// of the store has ended.
 func parseEventID(epoch, id string) (pos int64, index int, err error) {
 	parts := strings.Split(id, ".")
 	bad := tiering.Invalidf("event id %q: use the id of an event", id)
-	if len(parts) != 3 {
-		return 0, 0, bad
+	if len(parts) != 2 && len(parts) != 3 {
+		return 0, -1, bad
 	}
 	pos, err = strconv.ParseInt(parts[1], 10, 64)
-	if err != nil || pos < 1 {
-		return 0, 0, bad
+	if err != nil || pos < 0 {
+		return 0, -1, bad
 	}
-	index, err = strconv.Atoi(parts[2])
-	if err != nil || index < 0 {
-		return 0, 0, bad
+	index = -1
+	if len(parts) == 3 {
+		index, err = strconv.Atoi(parts[2])
+		if err != nil || index < 0 || pos == 0 {
+			return 0, -1, bad
+		}
 	}
 	if parts[0] != epoch {
-		return 0, 0, tiering.Errorf(tiering.CodeGone, "event %s is of an earlier life of the store: read the state, then watch from now", id)
+		return 0, -1, tiering.Errorf(tiering.CodeGone, "event %s is of an earlier life of the store: read the state, then watch from now", id)
 	}
 	return pos, index, nil
 }
@@ -111,7 +117,7 @@ type watcher struct {
 	o      tiering.WatchOptions
 	epoch  string
 	pos    int64 // the last transaction read
-	skip   int   // changes of the next transaction to leave out, up to this index; -1 for none
+	skip   int   // changes of transaction pos+1 to leave out, up to this index; -1 for none
 	ready  []tiering.Event
 	closed context.Context
 	close  context.CancelFunc
@@ -119,6 +125,19 @@ type watcher struct {
 }
 
 var errWatcherClosed = errors.New("the stream was closed")
+
+// Position is the id to go on behind before Next was called: a stream that
+// breaks before its first event is resumed there without a gap.
+func (w *watcher) Position() string {
+	if w.skip >= 0 {
+		return eventID(w.epoch, w.pos+1, w.skip)
+	}
+	return fmt.Sprintf("%s.%d", w.epoch, w.pos)
+}
+
+func eventID(epoch string, pos int64, index int) string {
+	return fmt.Sprintf("%s.%d.%d", epoch, pos, index)
+}
 
 // Next blocks until the next event.
 func (w *watcher) Next(ctx context.Context) (tiering.Event, error) {
@@ -165,6 +184,9 @@ func (w *watcher) page(ctx context.Context) error {
 		return err
 	}
 	for _, e := range entries {
+		if e.Pos != w.pos+1 {
+			w.skip = -1 // the transaction that the watch began in is no longer kept
+		}
 		for i, c := range e.Changes {
 			if i > w.skip && w.wants(c) {
 				w.ready = append(w.ready, event(w.epoch, e.Pos, i, c))
@@ -197,7 +219,7 @@ func (w *watcher) wants(c warm.FeedChange) bool {
 
 func event(epoch string, pos int64, index int, c warm.FeedChange) tiering.Event {
 	return tiering.Event{
-		ID: fmt.Sprintf("%s.%d.%d", epoch, pos, index), Type: eventType(c.Op), Namespace: c.Key.Namespace, Key: c.Key.ID,
+		ID: eventID(epoch, pos, index), Type: eventType(c.Op), Namespace: c.Key.Namespace, Key: c.Key.ID,
 		Version: c.Version, PrevVersion: c.Prev, Time: c.At, User: c.User,
 	}
 }
