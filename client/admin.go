@@ -89,7 +89,7 @@ func (c *Client) CreateKey(ctx context.Context, k tiering.APIKey) (*tiering.APIK
 
 // APIKeys lists the tenant's API keys, without their secrets.
 func (c *Client) APIKeys(ctx context.Context) ([]tiering.APIKey, error) {
-	out, err := fetch[items[tiering.APIKey]](ctx, c, newCall("keys", http.MethodGet, "/v1/keys", "", ""))
+	out, err := fetch[items[tiering.APIKey]](ctx, c, newCall("list keys", http.MethodGet, "/v1/keys", "", ""))
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +98,7 @@ func (c *Client) APIKeys(ctx context.Context) ([]tiering.APIKey, error) {
 
 // RevokeKey makes an API key worthless. It is tried once.
 func (c *Client) RevokeKey(ctx context.Context, id string) error {
-	r := newCall("revoke key", http.MethodDelete, "/v1/keys", "", id)
+	r := newCall("revoke key", http.MethodDelete, "/v1/keys/"+escape(id), "", "")
 	if err := tiering.ValidateID(id); err != nil {
 		return r.wrap(err)
 	}

@@ -1,6 +1,7 @@
 package client
 
 import (
+	"context"
 	"errors"
 	"net/http"
 	"net/url"
@@ -121,9 +122,9 @@ func New(rawURL string, o *Options) (*Client, error) {
 	return c, nil
 }
 
-// Close gives idle connections back. Calls and watches that run go on; close a
-// watch by its own Close.
-func (c *Client) Close() error {
+// Close gives idle connections back; ctx is there because an embedded node needs
+// one. Calls and watches that run go on; close a watch by its own Close.
+func (c *Client) Close(context.Context) error {
 	c.http.CloseIdleConnections()
 	return nil
 }

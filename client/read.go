@@ -70,7 +70,7 @@ func (c *Client) wrote(ns, id string, version int64) {
 }
 
 func (c *Client) get(ctx context.Context, ns, id string, o tiering.GetOptions) (*tiering.Document, error) {
-	r, err := readCall("get", http.MethodGet, ns, id, o)
+	r, err := readCall(http.MethodGet, ns, id, o)
 	if err != nil {
 		return nil, err
 	}
@@ -97,7 +97,7 @@ func (c *Client) get(ctx context.Context, ns, id string, o tiering.GetOptions) (
 }
 
 func (c *Client) head(ctx context.Context, ns, id string, o tiering.GetOptions) (*tiering.Meta, error) {
-	r, err := readCall("head", http.MethodHead, ns, id, o)
+	r, err := readCall(http.MethodHead, ns, id, o)
 	if err != nil {
 		return nil, err
 	}
@@ -115,8 +115,9 @@ func (c *Client) head(ctx context.Context, ns, id string, o tiering.GetOptions) 
 	return &m, nil
 }
 
-func readCall(op, method, ns, id string, o tiering.GetOptions) (*call, error) {
-	r, err := keyed(op, method, "/v1/state", ns, id)
+// readCall is a get, or the same without the bytes.
+func readCall(method, ns, id string, o tiering.GetOptions) (*call, error) {
+	r, err := keyed("get", method, "/v1/state", ns, id)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +181,7 @@ func (c *Client) Query(ctx context.Context, ns string, q *tiering.Query) (*tieri
 
 // History returns versions, newest first.
 func (c *Client) History(ctx context.Context, ns, id string, o *tiering.HistoryOptions) (*tiering.History, error) {
-	r, err := keyed("history", http.MethodGet, "/v1/versions", ns, id)
+	r, err := keyed("versions", http.MethodGet, "/v1/versions", ns, id)
 	if err != nil {
 		return nil, err
 	}

@@ -406,7 +406,10 @@ func TestReadingOwnWrites(t *testing.T) {
 func TestEveryWriteIsRemembered(t *testing.T) {
 	ctx := context.Background()
 	for name, write := range map[string]func(c *Client) error{
-		"patch":    func(c *Client) error { _, err := c.Patch(ctx, "n", "k", tiering.MergePatch, []byte(`{}`), nil); return err },
+		"patch": func(c *Client) error {
+			_, err := c.Patch(ctx, "n", "k", tiering.MergePatch, []byte(`{}`), nil)
+			return err
+		},
 		"edit":     func(c *Client) error { _, err := c.Apply(ctx, "n", "k", nil, nil); return err },
 		"rollback": func(c *Client) error { _, err := c.Rollback(ctx, "n", "k", 1, nil); return err },
 		"batch": func(c *Client) error {

@@ -120,33 +120,6 @@ func (c *Client) Rollback(ctx context.Context, ns, id string, version int64, o *
 	return c.receipt(ctx, r, o)
 }
 
-// Batch runs many operations, all or nothing when atomic. An atomic batch that
-// failed is an error with Batch set and FailedOp naming the operation.
-func (c *Client) Batch(ctx context.Context, b *tiering.Batch) (*tiering.BatchResult, error) {
-	r := newCall("batch", http.MethodPost, "/v1/batch", "", "")
-	if b == nil {
-		b = &tiering.Batch{}
-	}
-	if err := r.json(b); err != nil {
-		return nil, err
-	}
-	ans, err := c.write(ctx, r, b.IdempotencyKey)
-	if err != nil {
-		return nil, err
-	}
-	var out tiering.BatchResult
-	if err := ans.decode(r, &out); err != nil {
-		return nil, err
-	}
-	out.Replayed = out.Replayed || replayed(ans)
-	for i, res := range out.Results {
-		if i < len(b.Ops) && res.Receipt != nil {
-			c.wrote(b.Ops[i].Namespace, b.Ops[i].ID, res.Receipt.Version)
-		}
-	}
-	return &out, nil
-}
-
 // carry makes body the request's, byte for byte. An empty one is sent as such:
 // what is wrong with it is the node's to say.
 func (r *call) carry(kind string, body []byte) {
