@@ -89,12 +89,17 @@ func (r *Router) Delete(ctx context.Context, ns, id string, o *tiering.WriteOpti
 }
 
 func (r *Router) delete(ctx context.Context, ns, id string, o tiering.WriteOptions) (*tiering.Receipt, error) {
-	key, err := r.admit(tiering.VerbDelete, ns, id)
-	if err != nil {
+	if _, err := r.admit(tiering.VerbDelete, ns, id); err != nil {
 		return nil, err
 	}
-	if known, err := r.namespaceKnown(ctx, ns); err != nil || !known && o.If.Holds(0) {
-		return &tiering.Receipt{Meta: tiering.Meta{Namespace: ns, ID: id}}, err
+	known, err := r.namespaceKnown(ctx, ns)
+	switch {
+	case err != nil:
+		return nil, err
+	case !known && o.If.Holds(0):
+		return &tiering.Receipt{Meta: tiering.Meta{Namespace: ns, ID: id}}, nil
+	case !known:
+		return nil, &tiering.Error{Code: tiering.CodeVersionConflict, Detail: "nothing stands under the key"}
 	}
 	p, m, err := r.mutation(ctx, tiering.VerbDelete, ns, id, o, "")
 	if err != nil {
@@ -103,7 +108,7 @@ func (r *Router) delete(ctx context.Context, ns, id string, o tiering.WriteOptio
 	if !p.Durable() {
 		return r.swap(ctx, p, m, func(base) ([]byte, error) { return nil, nil })
 	}
-	m.key, m.row.Op, m.row.Expiry = key, tiering.OpDelete, warm.Expiry{}
+	m.row.Op, m.row.Expiry = tiering.OpDelete, warm.Expiry{}
 	r.nameRequest(m, o.IdempotencyKey, "delete")
 	return r.write(ctx, "delete", p, m)
 }

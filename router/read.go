@@ -163,7 +163,7 @@ func (r *core) cached(ctx context.Context, key tiering.Key, p *policy, minVersio
 			r.slide(key, p, d.Meta)
 			return d, nil
 		}
-		if l.State == hot.Deleted && l.Entry.Meta.Version >= minVersion && minVersion > 0 {
+		if l.State == hot.Deleted && l.Entry.Meta.Version >= minVersion {
 			return nil, tiering.Errorf(tiering.CodeNotFound, "the document was deleted")
 		}
 		if l.State == hot.Present { // damaged, expired here, or too old: out of the way of the fill
