@@ -2,6 +2,7 @@ package warm
 
 import (
 	"encoding/json"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -280,5 +281,5 @@ func filterError(at jsondoc.Pointer, format string, args ...any) error {
 
 // below returns the pointer to a child, without sharing at's memory.
 func below(at jsondoc.Pointer, token string) jsondoc.Pointer {
-	return append(at[:len(at):len(at)], token)
+	return append(slices.Clip(at), token)
 }

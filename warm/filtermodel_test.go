@@ -30,7 +30,7 @@ func modelMatch(filter map[string]any, doc any) bool {
 			holds = !modelMatch(operand.(map[string]any), doc)
 		default:
 			value, found := doc, true
-			for _, step := range strings.Split(strings.TrimPrefix(name, "/"), "/") {
+			for step := range strings.SplitSeq(strings.TrimPrefix(name, "/"), "/") {
 				object, ok := value.(map[string]any)
 				if value, found = object[step]; !ok || !found {
 					value, found = nil, false
@@ -100,7 +100,7 @@ func modelOp(op string, want, value any, found bool) bool {
 		var all []string
 		modelStrings(value, &all)
 		have := strings.Fields(strings.ToLower(strings.Join(all, " ")))
-		for _, w := range strings.Fields(strings.ToLower(want.(string))) {
+		for w := range strings.FieldsSeq(strings.ToLower(want.(string))) {
 			if !slices.Contains(have, w) {
 				return false
 			}

@@ -86,9 +86,6 @@ func TestCompactDoesNotCopyWhatIsCompact(t *testing.T) {
 	if err != nil || &got[0] != &body[0] {
 		t.Errorf("copied, err %v", err)
 	}
-	if n := testing.AllocsPerRun(100, func() { _, _ = Compact(body) }); n > 0 {
-		t.Errorf("%v allocations", n)
-	}
 }
 
 func TestCompactRefuses(t *testing.T) {

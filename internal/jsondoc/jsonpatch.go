@@ -1,6 +1,7 @@
 package jsondoc
 
 import (
+	"errors"
 	"fmt"
 
 	"github.com/tierd/tierd/tiering"
@@ -36,8 +37,8 @@ func JSONPatch(doc, patch []byte) ([]byte, error) {
 // inOp says which operation of several failed, and where in the document when
 // err does not.
 func inOp(err error, i int, name string, at Pointer) error {
-	e, ok := err.(*tiering.Error)
-	if !ok {
+	var e *tiering.Error
+	if !errors.As(err, &e) {
 		return err
 	}
 	c := *e
@@ -124,9 +125,9 @@ func parsePatchOp(raw []byte, at string) (patchOp, error) {
 // patchPointer parses a pointer that stands in a well-formed body: a malformed
 // one is unprocessable.
 func patchPointer(s, at string) (Pointer, error) {
-	p, err := ParsePointer(s)
-	if err != nil {
-		return nil, tiering.Unprocessablef(at, "%s", err.(*tiering.Error).Detail)
+	p, fault := parsePointer(s)
+	if fault != "" {
+		return nil, tiering.Unprocessablef(at, "%s", fault)
 	}
 	return p, nil
 }

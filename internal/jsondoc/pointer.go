@@ -1,6 +1,7 @@
 package jsondoc
 
 import (
+	"fmt"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -18,28 +19,36 @@ const maxSiblings = 20
 // ParsePointer parses a pointer such as "/user/age". A malformed one is an
 // invalid error (400).
 func ParsePointer(s string) (Pointer, error) {
-	if s == "" {
-		return nil, nil
+	p, fault := parsePointer(s)
+	if fault != "" {
+		return nil, tiering.Invalidf("%s", fault)
 	}
-	if s[0] != '/' {
-		return nil, tiering.Invalidf("pointer %q does not start with a slash: write %q, or \"\" for the whole document", s, "/"+s)
+	return p, nil
+}
+
+// parsePointer parses a pointer, or says what is wrong with it.
+func parsePointer(s string) (p Pointer, fault string) {
+	switch {
+	case s == "":
+		return nil, ""
+	case s[0] != '/':
+		return nil, fmt.Sprintf("pointer %q does not start with a slash: write %q, or \"\" for the whole document", s, "/"+s)
+	case !utf8.ValidString(s):
+		return nil, fmt.Sprintf("pointer %q is not valid UTF-8", s)
 	}
-	if !utf8.ValidString(s) {
-		return nil, tiering.Invalidf("pointer %q is not valid UTF-8", s)
-	}
-	p := Pointer(strings.Split(s[1:], "/"))
+	p = strings.Split(s[1:], "/")
 	for i, token := range p {
 		if strings.IndexByte(token, '~') < 0 {
 			continue
 		}
-		for j := 0; j < len(token); j++ {
+		for j := range len(token) {
 			if token[j] == '~' && (j+1 == len(token) || token[j+1] != '0' && token[j+1] != '1') {
-				return nil, tiering.Invalidf("pointer %q: write ~0 for a tilde and ~1 for a slash inside a name", s)
+				return nil, fmt.Sprintf("pointer %q: write ~0 for a tilde and ~1 for a slash inside a name", s)
 			}
 		}
 		p[i] = strings.ReplaceAll(strings.ReplaceAll(token, "~1", "/"), "~0", "~")
 	}
-	return p, nil
+	return p, ""
 }
 
 // String returns the pointer in the form that ParsePointer reads.
@@ -110,7 +119,7 @@ func arrayIndex(token string) (int, bool) {
 		return 0, false
 	}
 	n := 0
-	for i := 0; i < len(token); i++ {
+	for i := range len(token) {
 		if token[i] < '0' || token[i] > '9' {
 			return 0, false
 		}

@@ -17,13 +17,14 @@ const rfc6901 = `{"foo":["bar","baz"],"":0,"a/b":1,"c%d":2,"e^f":3,"g|h":4,"i\\j
 func TestLookup(t *testing.T) {
 	for pointer, want := range map[string]string{
 		"": rfc6901, "/foo": `["bar","baz"]`, "/foo/0": `"bar"`, "/foo/1": `"baz"`, "/": "0", "/a~1b": "1",
-		"/c%d": "2", "/e^f": "3", "/g|h": "4", `/i\j`: "5", `/k"l`: "6", "/ ": "7", "/m~0n": "8",
+		"/c%d": "2", "/e^f": "3", "/g|h": "4", `/i\j`: "5", `/k"l`: "6", "/m~0n": "8",
 	} {
 		if got, err := Lookup([]byte(rfc6901), pointer); err != nil || string(got) != want {
 			t.Errorf("Lookup(%q) = %s, %v, want %s", pointer, got, err, want)
 		}
 	}
 	for _, c := range []struct{ doc, pointer, want string }{
+		{rfc6901, "/ ", "7"},
 		{`{"\u0061":1}`, "/a", "1"},
 		{`{"a\u0000":1}`, "/a\x00", "1"},
 		{`{"~1":1}`, "/~01", "1"},
