@@ -14,7 +14,8 @@
 //   - a tombstone remembers a delete for longer than any lease lives.
 //
 // The highest version that a key has seen is remembered for as long as a
-// tombstone lives, and while anything else of the key does.
+// tombstone lives, counted from when it was told or its value was dropped, and
+// while anything else of the key lives.
 //
 // Versions compare as (version, revision), never as floating-point numbers.
 package hot

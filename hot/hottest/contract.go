@@ -189,6 +189,8 @@ func Contract() []Scenario {
 			lease := p.miss()
 			p.wantStored(p.fill(lease+1, 1), false)
 			p.wantStored(p.fill(lease, 1), true)
+			p.wantStored(p.fill(0, 2), false)
+			p.wantPresent(1)
 		}),
 		scenario("a fill of the version last seen is stored", func(p *probe) {
 			p.setFor(3, 2, 0, long)
@@ -255,6 +257,14 @@ func Contract() []Scenario {
 			p.setFor(3, 0, 0, p.Timing.Tombstone*4)
 			p.advance(p.Timing.Tombstone)
 			p.drop(0, 0)
+			p.wantStored(p.set(2, 0), false)
+			p.want(hot.Empty)
+		}),
+		scenario("a mark leaves what was seen", func(p *probe) {
+			p.setFor(3, 0, 0, p.Timing.Tombstone*4)
+			p.advance(p.Timing.Tombstone)
+			p.mark(1)
+			p.unmark(1)
 			p.wantStored(p.set(2, 0), false)
 			p.want(hot.Empty)
 		}),

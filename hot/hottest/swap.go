@@ -123,7 +123,7 @@ func testSwap(t *testing.T, h Harness) {
 				t.Fatalf("%s, %v", describe(l), err)
 			}
 			e := d.put(tiering.Condition{}, `1`, 0)
-			if stored, err := d.Store.Fill(t.Context(), d.key, l.Lease, entry(d.key, 1, 0), long); stored || err != nil {
+			if stored, err := d.Store.Fill(t.Context(), d.key, l.Lease, entry(d.key, e.Meta.Version+1, 0), long); stored || err != nil {
 				t.Errorf("stored %v, %v", stored, err)
 			}
 			d.stands(e)

@@ -3,6 +3,7 @@ package memory_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -48,15 +49,26 @@ func TestExpiredEntriesAreFreedWithinASecondWithoutTraffic(t *testing.T) {
 		if st := stats(t, s); st.Items != 0 || st.Bytes > 2000*100 {
 			t.Errorf("a second after expiry %d items and %d bytes are held", st.Items, st.Bytes)
 		}
-		// What was seen lapses too.
-		time.Sleep(2*hot.TombstoneTTL + time.Second)
+		// Marks and what was seen lapse too.
+		for i := range 100 {
+			k := key(fmt.Sprint("marks/", i))
+			deleted := hot.Set{Key: k, Entry: hot.Entry{Meta: tiering.Meta{Version: 2}}, Deleted: true}
+			if _, err := s.Set(t.Context(), deleted); err != nil {
+				t.Fatal(err)
+			}
+			if err := s.Mark(t.Context(), key(fmt.Sprint("pending/", i)), 1); err != nil {
+				t.Fatal(err)
+			}
+			get(t, s, fmt.Sprint("leased/", i), true)
+		}
+		time.Sleep(3*hot.TombstoneTTL + time.Second)
 		if n := stats(t, s).Bytes; n != 0 {
 			t.Errorf("%d bytes are held when all has lapsed", n)
 		}
 	})
 }
 
-func TestCloseWaitsForTheSweeper(t *testing.T) {
+func TestCloseEndsTheSweeper(t *testing.T) {
 	// synctest.Test fails when a goroutine of the bubble is left behind.
 	synctest.Test(t, func(t *testing.T) {
 		s := memory.Open(nil)
