@@ -1,7 +1,7 @@
 // Package cold is the contract of the cold tier: immutable objects in two
-// buckets. Bucket is what a driver does; segment.go is the format of what lies
-// in it; Archive writes to both buckets and reads from either. cold/coldtest
-// proves a driver.
+// buckets. Bucket is what a driver does; Segment is what lies in it, and
+// format.md says how, byte by byte; Archive writes to both buckets and reads
+// from either. cold/coldtest proves a driver.
 package cold
 
 import (
@@ -29,8 +29,9 @@ type ObjectInfo struct {
 // Bucket holds objects by name. Names are made by tierd alone (segments,
 // markers) from [a-z0-9./_-], without empty or dot segments, at most 255 bytes
 // a segment; a driver refuses others with CheckName. No name is another's
-// followed by a slash. Methods are safe for concurrent use and
-// honour the context. Errors are raw but for ErrExist and ErrNotExist.
+// followed by a slash. Methods are safe for concurrent use and honour the
+// context. Errors are raw but for ErrExist and ErrNotExist, and a full disk,
+// which a driver may say is out_of_space.
 type Bucket interface {
 	// Create writes an object that is not there yet, whole and durable or not
 	// at all: ErrExist when the name is taken. After any other error the

@@ -181,6 +181,27 @@ func lie(t *testing.T, record func(int, *Record), entry func(int, *Entry), foot 
 	return appendTrailer(appendFooter(b, e.foot), int64(index), int64(at))
 }
 
+// TestReadChecksDigest: a block whose checksum holds does not vouch for a body.
+func TestReadChecksDigest(t *testing.T) {
+	b := lie(t, func(i int, r *Record) {
+		if i == 1 {
+			r.Digest[0] ^= 1
+		}
+	}, nil, nil)
+	s, err := openBytes(b)
+	if err != nil {
+		t.Fatal(err)
+	}
+	loc := s.Locations("x")[0]
+	for version, code := range map[int64]tiering.Code{1: "", 2: tiering.CodeCorrupt, 3: ""} {
+		ref, _ := loc.Block(version)
+		_, err := findVersion(&unpackers{}, b[ref.Offset:ref.Offset+ref.Length], loc.Key, ref.FirstVersion, version)
+		if tiering.CodeOf(err) != code {
+			t.Errorf("version %d: %v, want code %q", version, err, code)
+		}
+	}
+}
+
 // sealed makes a frame whose checksum holds, whatever its header says.
 func sealed(kind frameKind, raw, count uint32, packed []byte) []byte {
 	b := make([]byte, frameHeader, frameHeader+len(packed))

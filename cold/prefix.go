@@ -2,32 +2,10 @@ package cold
 
 import (
 	"context"
-	"fmt"
 	"io"
 	"iter"
 	"strings"
 )
-
-// CheckName refuses a name that is not made of [a-z0-9./_-], has an empty or
-// dot segment or one over 255 bytes, or is over 1000 bytes long. Every driver
-// calls it, so that no bucket takes what another would not.
-func CheckName(name string) error {
-	if name == "" || len(name) > 1000 {
-		return fmt.Errorf("object name is %d bytes long: use 1 to 1000", len(name))
-	}
-	for segment := range strings.SplitSeq(name, "/") {
-		if segment == "" || segment == "." || segment == ".." || len(segment) > 255 {
-			return fmt.Errorf("object name %q: segment %q is empty, a dot segment, or over 255 bytes", name, segment)
-		}
-	}
-	for i := 0; i < len(name); i++ {
-		c := name[i]
-		if (c < 'a' || c > 'z') && (c < '0' || c > '9') && !strings.ContainsRune("./_-", rune(c)) {
-			return fmt.Errorf("object name %q: byte %d is not one of a-z 0-9 . / _ -", name, i)
-		}
-	}
-	return nil
-}
 
 // Prefixed is the part of b whose names start with prefix and a slash; names
 // are given and listed without it. Closing it closes b. An empty prefix is b.

@@ -182,6 +182,7 @@ func readWhile(ctx context.Context, b cold.Bucket, name string, bodies [][]byte)
 	for {
 		got, err := b.Read(ctx, name, 0, -1)
 		if errors.Is(err, cold.ErrNotExist) {
+			time.Sleep(100 * time.Microsecond) // leave the creators some room
 			continue
 		}
 		if err != nil {
