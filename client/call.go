@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"io"
+	"maps"
 	mathrand "math/rand/v2"
 	"net"
 	"net/http"
@@ -93,7 +94,7 @@ func (r *call) json(v any) error {
 func escape(s string) string {
 	const hex = "0123456789ABCDEF"
 	var b strings.Builder
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		c := s[i]
 		if c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' || c >= '0' && c <= '9' || c == '_' || c == '-' || c == '/' {
 			b.WriteByte(c)
@@ -184,9 +185,7 @@ func (c *Client) request(ctx context.Context, r *call) (*http.Request, error) {
 	if err != nil {
 		return nil, &tiering.Error{Code: tiering.CodeInvalid, Detail: "no request can be made", Err: err}
 	}
-	for name, values := range r.header {
-		req.Header[name] = values
-	}
+	maps.Copy(req.Header, r.header)
 	req.Header.Set("Accept", "application/json, application/problem+json")
 	if r.idem != "" {
 		req.Header.Set("Idempotency-Key", r.idem)

@@ -12,7 +12,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"testing/synctest"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -184,7 +183,9 @@ func TestRetries(t *testing.T) {
 		w.Header().Set("Content-Length", "100")
 		io.WriteString(w, `{"half":`)
 	}
-	proxy := func(w http.ResponseWriter, r *http.Request) { http.Error(w, "upstream timed out", 504) }
+	proxy := func(w http.ResponseWriter, r *http.Request) {
+		http.Error(w, "upstream timed out", http.StatusGatewayTimeout)
+	}
 	inFlight := problem(tiering.Errorf(tiering.CodeIdempotencyInFlight, "the first try runs"))
 
 	for _, c := range []struct {
@@ -337,52 +338,6 @@ func TestAnUnknownOutcomeIsSaid(t *testing.T) {
 	})
 }
 
-func TestEphemeralNamespacesRefuseTheKey(t *testing.T) {
-	refuse := func(w http.ResponseWriter, r *http.Request) {
-		if r.Header.Get("Idempotency-Key") != "" {
-			problem(tiering.Errorf(tiering.CodeUnsupported, "ephemeral"))(w, r)
-			return
-		}
-		receipt(201, 1)(w, r)
-	}
-	put := func(c *Client, o *tiering.PutOptions) error {
-		_, err := c.Put(t.Context(), "n", "k", []byte(`1`), o)
-		return err
-	}
-	t.Run("so the client's own is left out, and remembered to be", func(t *testing.T) {
-		c, s := dial(t, nil, refuse)
-		if err := errors.Join(put(c, nil), put(c, nil)); err != nil || len(s.requests()) != 3 {
-			t.Fatalf("got %v after %d requests", err, len(s.requests()))
-		}
-	})
-	t.Run("but the caller's is not", func(t *testing.T) {
-		c, s := dial(t, nil, refuse)
-		err := put(c, &tiering.PutOptions{WriteOptions: tiering.WriteOptions{IdempotencyKey: "mine"}})
-		if !errors.Is(err, tiering.ErrUnsupported) || len(s.requests()) != 1 {
-			t.Fatalf("got %v after %d requests", err, len(s.requests()))
-		}
-	})
-	t.Run("and a write without one is sent once", func(t *testing.T) {
-		c, s := dial(t, nil, refuse, receipt(201, 1), unavailable())
-		if err := put(c, nil); err != nil {
-			t.Fatal(err)
-		}
-		if err := put(c, nil); !errors.Is(err, tiering.ErrUnavailable) || len(s.requests()) != 3 {
-			t.Fatalf("got %v after %d requests", err, len(s.requests()))
-		}
-	})
-	t.Run("what is unsupported anyway stays so, and nothing is remembered", func(t *testing.T) {
-		never := problem(tiering.Errorf(tiering.CodeUnsupported, "no history"))
-		c, s := dial(t, nil, never, never, receipt(201, 1))
-		if _, err := c.Rollback(t.Context(), "n", "k", 1, nil); !errors.Is(err, tiering.ErrUnsupported) {
-			t.Fatal(err)
-		}
-		if err := put(c, nil); err != nil || s.requests()[2].header.Get("Idempotency-Key") == "" {
-			t.Fatalf("got %v, key %q", err, s.requests()[2].header.Get("Idempotency-Key"))
-		}
-	})
-}
-
 func TestKeysAreMadeOnce(t *testing.T) {
 	c, s := dial(t, nil, unavailable())
 	if _, err := c.CreateKey(t.Context(), tiering.APIKey{}); !errors.Is(err, tiering.ErrUnavailable) {
@@ -428,162 +383,5 @@ func TestAnswersAreBounded(t *testing.T) {
 	})
 	if _, err := c.Get(t.Context(), "n", "k", nil); !errors.Is(err, tiering.ErrTooLarge) || len(s.requests()) != 1 {
 		t.Fatal(err)
-	}
-}
-
-// roundTrip stands in for the network where a test needs the clock.
-type roundTrip func(*http.Request) (*http.Response, error)
-
-func (f roundTrip) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
-
-// play records an answer of h without a network.
-func play(r *http.Request, h http.HandlerFunc) (*http.Response, error) {
-	rec := httptest.NewRecorder()
-	h(rec, r)
-	res := rec.Result()
-	res.Request = r
-	return res, nil
-}
-
-func TestPatience(t *testing.T) {
-	after := func(d time.Duration) http.HandlerFunc {
-		return problem(&tiering.Error{Code: tiering.CodeUnavailable, RetryAfter: d})
-	}
-	for _, c := range []struct {
-		name     string
-		answer   http.HandlerFunc
-		retry    Retry
-		deadline time.Duration
-		tries    int
-		min, max time.Duration
-	}{
-		{"delays double up to the cap, each shortened by up to half", unavailable(),
-			Retry{Attempts: 5, MinDelay: time.Second, MaxDelay: 3 * time.Second}, 0, 5, 4500 * time.Millisecond, 9 * time.Second},
-		{"one attempt does not wait", unavailable(), Retry{Attempts: 1}, 0, 1, 0, 0},
-		{"Retry-After lengthens a delay", after(7 * time.Second), Retry{Attempts: 3}, 0, 3, 14 * time.Second, 14 * time.Second},
-		{"a Retry-After beyond patience ends the tries", after(time.Hour), Retry{}, 0, 1, 0, 0},
-		{"a deadline that a delay would pass ends them at once", after(7 * time.Second), Retry{}, 5 * time.Second, 1, 0, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			synctest.Test(t, func(t *testing.T) {
-				ctx := t.Context()
-				if c.deadline > 0 {
-					var cancel context.CancelFunc
-					ctx, cancel = context.WithTimeout(ctx, c.deadline)
-					defer cancel()
-				}
-				tries := 0
-				cl := dialTo(t, "http://node", &Options{Retry: c.retry, HTTPClient: &http.Client{Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-					tries++
-					return play(r, c.answer)
-				})}})
-				start := time.Now()
-				_, err := cl.Get(ctx, "n", "k", nil)
-				took := time.Since(start)
-				if !errors.Is(err, tiering.ErrUnavailable) || tries != c.tries || took < c.min || took > c.max {
-					t.Fatalf("%v after %d tries and %s", err, tries, took)
-				}
-			})
-		})
-	}
-}
-
-func TestTheContextEndsACall(t *testing.T) {
-	hang := roundTrip(func(r *http.Request) (*http.Response, error) {
-		<-r.Context().Done()
-		return nil, r.Context().Err()
-	})
-	t.Run("while it waits for an answer", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Second)
-			defer cancel()
-			c := dialTo(t, "http://node", &Options{HTTPClient: &http.Client{Transport: hang}})
-			start := time.Now()
-			_, err := c.Put(ctx, "n", "k", []byte(`1`), nil)
-			if !errors.Is(err, context.DeadlineExceeded) || !errors.Is(err, tiering.ErrUnavailable) || time.Since(start) != time.Second {
-				t.Fatalf("%v after %s", err, time.Since(start))
-			}
-			if !strings.Contains(err.Error(), "not known") {
-				t.Fatalf("%v does not say that the write may have happened", err)
-			}
-		})
-	})
-	t.Run("while it waits to try again", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithCancel(t.Context())
-			time.AfterFunc(time.Second, cancel)
-			c := dialTo(t, "http://node", &Options{Retry: Retry{MinDelay: time.Minute, MaxDelay: time.Minute}, HTTPClient: &http.Client{
-				Transport: roundTrip(func(r *http.Request) (*http.Response, error) { return play(r, unavailable()) })}})
-			start := time.Now()
-			if _, err := c.Get(ctx, "n", "k", nil); !errors.Is(err, tiering.ErrUnavailable) || time.Since(start) != time.Second {
-				t.Fatalf("%v after %s", err, time.Since(start))
-			}
-		})
-	})
-	t.Run("and a try that hangs is given up for the next", func(t *testing.T) {
-		synctest.Test(t, func(t *testing.T) {
-			tries := 0
-			c := dialTo(t, "http://node", &Options{Timeout: 5 * time.Second, HTTPClient: &http.Client{
-				Transport: roundTrip(func(r *http.Request) (*http.Response, error) {
-					if tries++; tries == 1 {
-						return hang(r)
-					}
-					return play(r, document(1, `1`))
-				})}})
-			if _, err := c.Get(t.Context(), "n", "k", nil); err != nil || tries != 2 {
-				t.Fatalf("%v after %d tries", err, tries)
-			}
-		})
-	})
-}
-
-func TestABatchWithAnEphemeralNamespace(t *testing.T) {
-	refused := tiering.OpResult{Status: 400, Error: tiering.ProblemOf(tiering.Errorf(tiering.CodeUnsupported, "ephemeral"))}
-	missing := tiering.OpResult{Status: 404, Error: tiering.ProblemOf(tiering.Errorf(tiering.CodeNotFound, ""))}
-	wrote := func(v int64) tiering.OpResult {
-		return tiering.OpResult{Status: 201, Receipt: &tiering.Receipt{Meta: tiering.Meta{Version: v}}}
-	}
-	answers := func(results ...tiering.OpResult) http.HandlerFunc {
-		return func(w http.ResponseWriter, r *http.Request) {
-			json.NewEncoder(w).Encode(tiering.BatchResult{Results: results})
-		}
-	}
-	op := func(op, ns string) tiering.BatchOp { return tiering.BatchOp{Op: op, Namespace: ns, ID: "k"} }
-	ops := []tiering.BatchOp{op("put", "durable"), op("put", "eph"), op("get", "eph")}
-
-	t.Run("its operations are sent again without the key", func(t *testing.T) {
-		c, s := dial(t, nil, answers(wrote(1), refused, missing), answers(wrote(7), tiering.OpResult{Status: 200}))
-		res, err := c.Batch(t.Context(), &tiering.Batch{Ops: ops})
-		if err != nil || res.Results[0].Receipt.Version != 1 || res.Results[1].Receipt.Version != 7 || res.Results[2].Status != 200 {
-			t.Fatalf("got %+v, %v", res, err)
-		}
-		r := s.requests()
-		if len(r) != 2 || r[1].header.Get("Idempotency-Key") != "" || strings.Contains(r[1].body, "durable") || strings.Count(r[1].body, `"eph"`) != 2 {
-			t.Fatalf("sent %+v", r)
-		}
-	})
-	t.Run("an outage then is the result of those alone", func(t *testing.T) {
-		c, _ := dial(t, nil, answers(wrote(1), refused, missing), unavailable())
-		res, err := c.Batch(t.Context(), &tiering.Batch{Ops: ops})
-		if err != nil || res.Results[0].Status != 201 || res.Results[1].Status != 503 || res.Results[2].Status != 503 {
-			t.Fatalf("got %+v, %v", res, err)
-		}
-	})
-	for name, c := range map[string]struct {
-		batch   tiering.Batch
-		results []tiering.OpResult
-	}{
-		"not where something was done":     {tiering.Batch{Ops: []tiering.BatchOp{op("put", "n"), op("append", "n")}}, []tiering.OpResult{wrote(1), refused}},
-		"not where something may be done":  {tiering.Batch{Ops: []tiering.BatchOp{op("put", "n"), op("append", "n")}}, []tiering.OpResult{{Status: 503, Error: &tiering.Problem{Code: tiering.CodeUnavailable}}, refused}},
-		"not under a key of the caller's":  {tiering.Batch{IdempotencyKey: "mine", Ops: []tiering.BatchOp{op("put", "eph")}}, []tiering.OpResult{refused}},
-		"not where the answer is no match": {tiering.Batch{Ops: []tiering.BatchOp{op("put", "eph")}}, []tiering.OpResult{refused, refused}},
-	} {
-		t.Run(name, func(t *testing.T) {
-			cl, s := dial(t, nil, answers(c.results...))
-			res, err := cl.Batch(t.Context(), &c.batch)
-			if err != nil || len(s.requests()) != 1 || len(res.Results) != len(c.results) {
-				t.Fatalf("got %+v, %v after %d requests", res, err, len(s.requests()))
-			}
-		})
 	}
 }

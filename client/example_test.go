@@ -44,16 +44,19 @@ func Example() {
 
 	c, err := client.New(url, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer c.Close(ctx)
 
 	if _, err := c.Put(ctx, "prefs", "users/ada", []byte(`{"seat":"window","score":1.10}`), nil); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	doc, err := c.Get(ctx, "prefs", "users/ada", nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Printf("version %d: %s\n", doc.Version, doc.Body)
 	// Output: version 1: {"seat":"window","score":1.10}
@@ -66,7 +69,8 @@ func Example_typed() {
 	ctx := context.Background()
 	c, err := client.New(url, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer c.Close(ctx)
 
@@ -75,18 +79,21 @@ func Example_typed() {
 		Step   int    `json:"step"`
 	}
 	if _, err := tiering.Create(ctx, c, "runs", "run/7", run{Status: "planning"}); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	// Edit reads, changes and writes back, again if another writer was faster.
 	if _, err := tiering.Edit(ctx, c, "runs", "run/7", func(r *run) error {
 		r.Status, r.Step = "acting", r.Step+1
 		return nil
 	}); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	r, version, err := tiering.GetAs[run](ctx, c, "runs", "run/7", nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Printf("%+v at version %d\n", r, version)
 
@@ -107,7 +114,8 @@ func ExampleClient_Apply() {
 	ctx := context.Background()
 	c, err := client.New(url, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer c.Close(ctx)
 
@@ -116,7 +124,8 @@ func ExampleClient_Apply() {
 		{Op: "append", Pointer: "/tools", Value: []byte(`"search"`)},
 	}, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Printf("%s\n", edited.Values)
 	// Output: [1 ["search"]]
@@ -128,21 +137,25 @@ func ExampleClient_Watch() {
 	ctx := context.Background()
 	c, err := client.New(url, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer c.Close(ctx)
 
 	w, err := c.Watch(ctx, &tiering.WatchOptions{Namespace: "runs", Prefix: "run/", Data: true})
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer w.Close()
 	if _, err := tiering.Create(ctx, c, "runs", "run/7", map[string]string{"status": "done"}); err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	ev, err := w.Next(ctx)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Println(ev.Type, ev.Key, string(ev.Data))
 	// Output: state.put run/7 {"status":"done"}
@@ -154,22 +167,26 @@ func ExampleClient_Rollback() {
 	ctx := context.Background()
 	c, err := client.New(url, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	defer c.Close(ctx)
 
 	for _, plan := range []string{`{"plan":"A"}`, `{"plan":"B"}`} {
 		if _, err := c.Put(ctx, "plans", "trip", []byte(plan), nil); err != nil {
-			log.Fatal(err)
+			fmt.Println(err)
+			return
 		}
 	}
 	back, err := c.Rollback(ctx, "plans", "trip", 1, nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	doc, err := c.Get(ctx, "plans", "trip", nil)
 	if err != nil {
-		log.Fatal(err)
+		fmt.Println(err)
+		return
 	}
 	fmt.Printf("version %d: %s\n", back.Version, doc.Body)
 	// Output: version 3: {"plan":"A"}

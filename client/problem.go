@@ -32,7 +32,7 @@ func errorOf(res *http.Response, body []byte) *tiering.Error {
 		if e.Code == "" {
 			e.Code = tiering.CodeForStatus(res.StatusCode)
 		}
-		e.Unprocessable = e.Code == tiering.CodeInvalid && res.StatusCode == 422
+		e.Unprocessable = e.Code == tiering.CodeInvalid && res.StatusCode == http.StatusUnprocessableEntity
 	default:
 		var p tiering.Problem
 		if err := json.Unmarshal(body, &p); err != nil || p.Code == "" {
@@ -99,8 +99,7 @@ func parseRetryAfter(s string, now time.Time) time.Duration {
 }
 
 func retryAfter(err error) time.Duration {
-	var e *tiering.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*tiering.Error](err); ok {
 		return e.RetryAfter
 	}
 	return 0
@@ -108,8 +107,7 @@ func retryAfter(err error) time.Duration {
 
 // asError returns err as an *Error; everything in this package is one.
 func asError(err error) *tiering.Error {
-	var e *tiering.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*tiering.Error](err); ok {
 		return e
 	}
 	return &tiering.Error{Code: tiering.CodeUnavailable, Err: err}
@@ -118,8 +116,7 @@ func asError(err error) *tiering.Error {
 // transportError is the error of a try that brought no whole answer.
 func transportError(ctx context.Context, err error) *tiering.Error {
 	e := &tiering.Error{Code: tiering.CodeUnavailable, Err: err}
-	var u *url.Error
-	if errors.As(err, &u) {
+	if u, ok := errors.AsType[*url.Error](err); ok {
 		e.Err = u.Err // the address and the method say nothing new
 	}
 	switch {

@@ -120,7 +120,7 @@ func TestAForeignAnswer(t *testing.T) {
 	t.Run("a problem of another service", func(t *testing.T) {
 		cl, _ := dial(t, once, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Content-Type", "application/problem+json")
-			w.WriteHeader(404)
+			w.WriteHeader(http.StatusNotFound)
 			io.WriteString(w, `{"title":"no such host"}`)
 		})
 		if _, err := cl.Get(t.Context(), "n", "k", nil); !errors.Is(err, tiering.ErrInvalid) {

@@ -19,6 +19,12 @@ type entry[K comparable, V any] struct {
 	value V
 }
 
+// entryOf is what an element of the list holds: the list knows any alone.
+func entryOf[K comparable, V any](e *list.Element) *entry[K, V] {
+	en, _ := e.Value.(*entry[K, V])
+	return en
+}
+
 func newRecent[K comparable, V any](most int) *recent[K, V] {
 	return &recent[K, V]{max: most, order: list.New(), at: make(map[K]*list.Element)}
 }
@@ -35,7 +41,7 @@ func (r *recent[K, V]) get(k K) (v V, ok bool) {
 		return v, false
 	}
 	r.order.MoveToFront(e)
-	return e.Value.(*entry[K, V]).value, true
+	return entryOf[K, V](e).value, true
 }
 
 // set stores v under k, unless keep prefers the value that is there.
@@ -47,7 +53,7 @@ func (r *recent[K, V]) set(k K, v V, keep func(old V) bool) {
 	defer r.mu.Unlock()
 	if e, ok := r.at[k]; ok {
 		r.order.MoveToFront(e)
-		if en := e.Value.(*entry[K, V]); keep == nil || !keep(en.value) {
+		if en := entryOf[K, V](e); keep == nil || !keep(en.value) {
 			en.value = v
 		}
 		return
@@ -56,7 +62,7 @@ func (r *recent[K, V]) set(k K, v V, keep func(old V) bool) {
 	if r.order.Len() > r.max {
 		last := r.order.Back()
 		r.order.Remove(last)
-		delete(r.at, last.Value.(*entry[K, V]).key)
+		delete(r.at, entryOf[K, V](last).key)
 	}
 }
 
@@ -67,7 +73,7 @@ func (r *recent[K, V]) drop(k K, agrees func(v V) bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if e, ok := r.at[k]; ok && agrees(e.Value.(*entry[K, V]).value) {
+	if e, ok := r.at[k]; ok && agrees(entryOf[K, V](e).value) {
 		r.order.Remove(e)
 		delete(r.at, k)
 	}

@@ -44,7 +44,7 @@ func (f *frameReader) next() (frame, error) {
 	var (
 		fr   frame
 		size int
-		any  bool // a field was seen
+		says bool // a field was seen
 		data bool
 	)
 	for {
@@ -57,7 +57,7 @@ func (f *frameReader) next() (frame, error) {
 			line = bytes.TrimPrefix(line, []byte("\xef\xbb\xbf"))
 		}
 		if len(line) == 0 {
-			if any {
+			if says {
 				return fr, nil
 			}
 			continue
@@ -85,7 +85,7 @@ func (f *frameReader) next() (frame, error) {
 				fr.retry = time.Duration(ms) * time.Millisecond
 			}
 		}
-		any = true
+		says = true
 	}
 }
 
@@ -103,7 +103,7 @@ func (f *frameReader) line(most int) ([]byte, error) {
 			return nil, errFrameTooLarge
 		case err == nil:
 			return trimEnd(whole), nil
-		case err != bufio.ErrBufferFull:
+		case !errors.Is(err, bufio.ErrBufferFull):
 			return nil, err
 		}
 		part, err = f.r.ReadSlice('\n')

@@ -44,7 +44,7 @@ func TestFrames(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			for how, r := range map[string]io.Reader{"at once": strings.NewReader(c.in), "byte by byte": iotest.OneByteReader(strings.NewReader(c.in))} {
 				got, err := frames(r)
-				if err != io.EOF || !reflect.DeepEqual(got, c.want) {
+				if !errors.Is(err, io.EOF) || !reflect.DeepEqual(got, c.want) {
 					t.Fatalf("%s: got %+v, %v\nwant %+v", how, got, err, c.want)
 				}
 			}
@@ -93,7 +93,7 @@ func FuzzFrames(f *testing.F) {
 	f.Fuzz(func(t *testing.T, in []byte) {
 		a, errA := frames(bytes.NewReader(in))
 		b, errB := frames(iotest.OneByteReader(bytes.NewReader(in)))
-		if !reflect.DeepEqual(a, b) || errA != errB {
+		if !reflect.DeepEqual(a, b) || !errors.Is(errA, errB) {
 			t.Fatalf("at once %+v, %v; byte by byte %+v, %v", a, errA, b, errB)
 		}
 		for _, fr := range a {

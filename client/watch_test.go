@@ -19,7 +19,7 @@ import (
 func events(positions ...string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("Content-Type", "text/event-stream")
-		w.WriteHeader(200)
+		w.WriteHeader(http.StatusOK)
 		io.WriteString(w, ": watching\n\n")
 		for _, p := range positions {
 			io.WriteString(w, line(p))
@@ -104,7 +104,7 @@ func TestAWatchGoesOnBehindItsLastEvent(t *testing.T) {
 			io.WriteString(w, "id: e.7\n\n")
 		}, events("8.0"), hold}, []string{"8.0"}, []string{"", "e.7", "e.8.0"}},
 		{"through an outage", []http.HandlerFunc{events("1.0"), unavailable(), lost, func(w http.ResponseWriter, r *http.Request) {
-			http.Error(w, "bad gateway", 502)
+			http.Error(w, "bad gateway", http.StatusBadGateway)
 		}, events("2.0"), hold}, []string{"1.0", "2.0"}, []string{"", "e.1.0", "e.1.0", "e.1.0", "e.1.0", "e.2.0"}},
 		{"through a fault that the node tells of", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 			events("1.0")(w, r)
@@ -245,7 +245,7 @@ func (p pipes) RoundTrip(r *http.Request) (*http.Response, error) {
 	read, write := io.Pipe()
 	context.AfterFunc(r.Context(), func() { write.CloseWithError(r.Context().Err()) })
 	p.opened <- write
-	return &http.Response{StatusCode: 200, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: read, Request: r}, nil
+	return &http.Response{StatusCode: http.StatusOK, Header: http.Header{"Content-Type": {"text/event-stream"}}, Body: read, Request: r}, nil
 }
 
 func TestASilentStreamIsADeadOne(t *testing.T) {

@@ -220,7 +220,7 @@ func TestEdit(t *testing.T) {
 		s.set("k", []byte(`{"n":1}`))
 		before := maps.Clone(s.docs)
 		stop := errors.New("enough")
-		if _, err := Edit(t.Context(), s, "n", "k", func(*counter) error { return stop }); err != stop {
+		if _, err := Edit(t.Context(), s, "n", "k", func(*counter) error { return stop }); !errors.Is(err, stop) {
 			t.Fatalf("got %v", err)
 		}
 		if fmt.Sprint(before) != fmt.Sprint(s.docs) {
