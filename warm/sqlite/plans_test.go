@@ -1,0 +1,132 @@
+package sqlite
+
+import (
+	"context"
+	"database/sql/driver"
+	"fmt"
+	"strings"
+	"testing"
+	"time"
+
+	"pgregory.net/rapid"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// TestPlans holds the statements that run often, or over much, to the index
+// that was made for them.
+func TestPlans(t *testing.T) {
+	s := fresh(t)
+	for _, c := range []struct{ name, query, want string }{
+		{"load", `SELECT h.kid, v.body` + ofKey + ` LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version` + whereKey, "version_key (kid=? AND version=?)"},
+		{"list", `SELECT h.id` + ofKey + ` WHERE n.tenant = ? AND n.name = ? AND h.id >= ? AND h.id > ? AND h.op = 1 AND h.id < ? ORDER BY h.id`, "sqlite_autoindex_head_1 (ns=? AND id>? AND id<?)"},
+		{"list of a user", `SELECT h.id` + ofKey + ` WHERE n.tenant = ? AND n.name = ? AND h.id > ? AND h.user = ? AND h.user <> '' ORDER BY h.id`, "head_user (ns=? AND user=? AND id>?)"},
+		{"expired", `SELECT h.id FROM head h WHERE h.expires > 0 AND h.flags & 1 = 0 AND h.expires <= ? ORDER BY h.expires`, "head_expires (expires>? AND expires<?)"},
+		{"tombstones", `SELECT h.kid FROM head h WHERE h.ns = ? AND h.op > 1 AND h.updated < ? ORDER BY h.updated`, "head_tombstone (ns=? AND updated<?)"},
+		{"bytes in version rows", `SELECT sum(size) FROM version`, "COVERING INDEX version_key"},
+		{"batch", `SELECT results FROM feed WHERE batch = ?`, "feed_batch (batch=?)"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var plan []string
+			err := s.reader(t.Context(), func(r *conn) error {
+				args := make([]any, strings.Count(c.query, "?"))
+				return r.each(context.Background(), `EXPLAIN QUERY PLAN `+c.query, args, func(v []driver.Value) error {
+					plan = append(plan, text(v[3]))
+					return nil
+				})
+			})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := strings.Join(plan, "; "); !strings.Contains(got, c.want) || strings.Contains(got, "TEMP B-TREE") {
+				t.Fatalf("the plan is %s, want %s and no sorting", got, c.want)
+			}
+		})
+	}
+}
+
+// TestSpans compares ranges with what prefixes mean.
+func TestSpans(t *testing.T) {
+	word := rapid.StringOfN(rapid.RuneFrom([]rune{'a', 'b', '_', 'é', '\U0010ffff'}), 0, 4, -1)
+	rapid.Check(t, func(t *rapid.T) {
+		prefix := word.Draw(t, "prefix")
+		prefixes := rapid.SliceOfN(word, 0, 4).Draw(t, "prefixes")
+		id := word.Draw(t, "id")
+		want := len(prefixes) == 0
+		for _, p := range prefixes {
+			want = want || strings.HasPrefix(id, p)
+		}
+		want = want && strings.HasPrefix(id, prefix)
+		times, last := 0, ""
+		for _, sp := range spans(prefix, prefixes) {
+			if string(sp.from) < last {
+				t.Fatalf("the ranges of %q and %q overlap or are not in order", prefix, prefixes)
+			}
+			last = "\xff\xff"
+			if sp.to != nil {
+				last = string(sp.to)
+			}
+			if id >= string(sp.from) && (sp.to == nil || id < string(sp.to)) {
+				times++
+			}
+		}
+		if times > 1 || (times == 1) != want {
+			t.Fatalf("%q is in %d ranges of prefix %q and %q, want %v", id, times, prefix, prefixes, want)
+		}
+	})
+}
+
+// TestPurge removes tombstones whose versions and locations are gone, as they
+// are once their segments were collected.
+func TestPurge(t *testing.T) {
+	now := time.Date(2031, 1, 1, 0, 0, 0, 0, time.UTC)
+	s := fresh(t)
+	s.opts.Clock = func() time.Time { return now }
+	for i := range 5 {
+		k := noteKey(fmt.Sprint("k", i))
+		for _, row := range []int{1, 2, 3}[:1+i%3] {
+			if _, err := commitRow(s, k, putRow(fmt.Append(nil, row))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		row := putRow(nil)
+		row.Op = tiering.OpDelete
+		if _, err := commitRow(s, k, row); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := s.write(t.Context(), func(tx *txn) error {
+		_, err := tx.exec(`DELETE FROM version`)
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	purge := func(before time.Time, limit int) int {
+		t.Helper()
+		n, err := s.PurgeTombstones(t.Context(), "acme", "notes", before, limit)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return n
+	}
+	if n := purge(now, 10); n != 0 {
+		t.Fatalf("%d purged that are not old yet", n)
+	}
+	if n := purge(now.Add(time.Hour), 2); n != 2 {
+		t.Fatalf("%d purged, want the limit of 2", n)
+	}
+	if n := purge(now.Add(time.Hour), 10); n != 3 {
+		t.Fatalf("%d purged, want the other 3", n)
+	}
+	cur, err := s.Load(t.Context(), noteKey("k0"))
+	if err != nil || cur.Head.Version != 0 {
+		t.Fatalf("a purged key stands as %+v, %v", cur.Head, err)
+	}
+	r, err := commitRow(s, noteKey("k0"), putRow([]byte(`1`)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Head.Version != 5 {
+		t.Fatalf("a key made again has version %d, want 5: one above the highest purged tombstone's", r.Head.Version)
+	}
+}
