@@ -55,7 +55,7 @@ func (p Policy) Plan(now time.Time, m VersionMeta) Action {
 		return Action{Move: MoveStay, Blocked: []string{"written in the future: the clock jumped"}}
 	}
 	if m.Current && !m.Op.Deleting() {
-		return p.planLive(m)
+		return p.planLive(now, m)
 	}
 	return p.planHistory(m)
 }
@@ -64,7 +64,7 @@ func (p Policy) Plan(now time.Time, m VersionMeta) Action {
 // ages mean nothing.
 const maxSkew = 24 * time.Hour
 
-func (p Policy) planLive(m VersionMeta) Action {
+func (p Policy) planLive(now time.Time, m VersionMeta) Action {
 	demote := Action{Move: MoveStay}
 	if m.InWarm {
 		idle := m.UpdatedAt
@@ -74,7 +74,8 @@ func (p Policy) planLive(m VersionMeta) Action {
 		demote = Action{Move: MoveDemote, Due: idle.Add(p.DemoteAfter.Std())}
 		demote.Blocked = blockers(m)
 	}
-	if !m.ExpiresAt.IsZero() && (demote.Move == MoveStay || !m.ExpiresAt.After(demote.Due)) {
+	expires := !m.ExpiresAt.IsZero()
+	if expires && (demote.Move == MoveStay || !m.ExpiresAt.After(demote.Due) || !now.Before(m.ExpiresAt)) {
 		a := Action{Move: MoveExpire, Due: m.ExpiresAt}
 		if m.Pinned {
 			a.Blocked = []string{"pinned"}

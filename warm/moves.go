@@ -48,6 +48,16 @@ type Walker interface {
 	WalkVersions(ctx context.Context, cursor string, limit int) (rows []Superseded, next string, err error)
 }
 
+// Clock remembers how late it has been, so that a clock that jumps while the
+// daemon is down is noticed.
+type Clock interface {
+	// HighWater is the latest time that was noted; zero at first.
+	HighWater(ctx context.Context) (time.Time, error)
+	// NoteTime raises the high water to t; it never lowers it, unless reset,
+	// which sets it whatever it was.
+	NoteTime(ctx context.Context, t time.Time, reset bool) error
+}
+
 // Superseded is a version row with what Plan asks about it.
 type Superseded struct {
 	Version                // without its body

@@ -1,0 +1,52 @@
+package tiering
+
+import (
+	"context"
+	"time"
+)
+
+// Operations is what an operator asks of a running node. All of it needs the
+// admin verb, but for moves of single documents, which need write.
+type Operations interface {
+	// Demote drops the current bytes of a document from warm and hot now,
+	// under the guards of every demotion. It is unavailable while the document
+	// waits for two verified cold copies.
+	Demote(ctx context.Context, ns, id string) (*Explanation, error)
+	// Promote brings the bytes back to warm now.
+	Promote(ctx context.Context, ns, id string) (*Explanation, error)
+	// Erase makes a subject disappear from every tier, or says what it would
+	// take. The receipt of one that is not done yet can be asked for again.
+	Erase(ctx context.Context, r EraseRequest) (*EraseReceipt, error)
+	// Erasure returns a receipt.
+	Erasure(ctx context.Context, receipt string) (*EraseReceipt, error)
+	// ConfirmClock accepts a clock that jumped, and lets the moves that it
+	// parked go on.
+	ConfirmClock(ctx context.Context) error
+}
+
+// EraseRequest selects a subject: exactly one of Namespace with ID, Namespace
+// with Prefix, or User.
+type EraseRequest struct {
+	Namespace string `json:"namespace,omitempty"`
+	ID        string `json:"id,omitempty"`
+	Prefix    string `json:"prefix,omitempty"`
+	User      string `json:"user,omitempty"`
+	// DryRun counts and changes nothing; nil means true.
+	DryRun *bool `json:"dry_run,omitempty"`
+}
+
+// EraseReceipt says what an erase took, without naming the subject.
+type EraseReceipt struct {
+	ID       string    `json:"receipt,omitempty"` // "" for a dry run
+	DryRun   bool      `json:"dry_run,omitempty"`
+	State    string    `json:"state"`             // planned, running or done
+	Selector string    `json:"selector"`          // id, prefix or user
+	Digest   string    `json:"digest,omitempty"`  // of the subject, salted by the receipt's id
+	Keys     int64     `json:"keys"`              // documents taken
+	Versions int64     `json:"versions"`          // in warm
+	Bytes    int64     `json:"bytes"`             // in warm
+	Segments int64     `json:"segments"`          // to rewrite, or still to rewrite
+	Started  time.Time `json:"started_at,omitzero"`
+	Finished time.Time `json:"finished_at,omitzero"`
+	Blocked  string    `json:"blocked,omitempty"` // why it is not done yet
+}
