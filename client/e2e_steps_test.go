@@ -379,7 +379,6 @@ func op(name, ns, id, data string, ifVersion *int64) tiering.BatchOp {
 	return o
 }
 
-
 // identified is an Event with its id, which its JSON leaves to the stream.
 type identified struct {
 	ID string
