@@ -21,7 +21,10 @@ func (f *floors) get(hash uint64) rank {
 	return b
 }
 
-func (f *floors) put(hash uint64, at rank) {
+// put remembers at. It turns first, so that a floor is never younger than its
+// generation, however late the sweeper is.
+func (f *floors) put(hash uint64, at rank, now, ttl time.Duration) {
+	f.turn(now, ttl)
 	if f.young == nil {
 		f.young = map[uint64]rank{}
 	}

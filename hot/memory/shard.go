@@ -118,8 +118,7 @@ func (sh *shard) forget(r *record, now time.Duration) {
 	if r.seen == (rank{}) || now >= r.seenUntil {
 		return
 	}
-	sh.floors.turn(now, sh.timing.Tombstone)
-	sh.floors.put(r.hash, r.seen)
+	sh.floors.put(r.hash, r.seen, now, sh.timing.Tombstone)
 	if sh.floors.bytes() > sh.bound/8 {
 		sh.floors = floors{turned: now}
 		sh.forgotUntil = now + sh.timing.Tombstone

@@ -17,9 +17,8 @@ func TestFloorsLiveForOneToTwoGenerations(t *testing.T) {
 	for phase := time.Duration(0); phase < 2*ttl; phase += ttl / 6 {
 		for _, every := range []time.Duration{ttl / 10, ttl / 2, ttl - 1} {
 			var f floors
-			f.turn(phase, ttl)
-			f.put(1, rank{3, 1})
-			f.put(1, rank{3, 0})
+			f.put(1, rank{3, 1}, phase, ttl)
+			f.put(1, rank{3, 0}, phase, ttl)
 			for now := phase; now < phase+ttl; now += every {
 				f.turn(now, ttl)
 				if got := f.get(1); got != (rank{3, 1}) {
@@ -35,7 +34,14 @@ func TestFloorsLiveForOneToTwoGenerations(t *testing.T) {
 		}
 	}
 	var f floors
-	f.put(1, rank{3, 1})
+	f.put(1, rank{3, 1}, 0, ttl)
+	f.put(2, rank{4, 0}, 2*ttl-1, ttl)
+	f.turn(2*ttl, ttl)
+	if got := f.get(2); got != (rank{4, 0}) {
+		t.Errorf("a floor just put, of a generation nobody had turned, is %v", got)
+	}
+	f = floors{}
+	f.put(1, rank{3, 1}, 0, ttl)
 	f.turn(2*ttl, ttl)
 	if f.bytes() != 0 {
 		t.Error("a floor outlives two generations in which nobody turned")
