@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"testing"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -73,5 +74,23 @@ func put(id string, version int64, at time.Time, body []byte) Record {
 		Key: tiering.Key{Tenant: "acme", Namespace: "chat", ID: id}, Op: tiering.OpPut,
 		Version: version, Prev: version - 1, Pos: at.UnixMilli(), At: at, CreatedAt: at.Truncate(time.Hour),
 		User: "ann", Query: true, Digest: tiering.DigestOf(body), Body: body,
+	}
+}
+
+// TestChatPacks: interleaved sessions come together again. A whole segment is
+// at most a twelfth of its bodies, and the 20 versions of a session, which fit
+// a block, are in one, so that it costs one read to get at any of them.
+func TestChatPacks(t *testing.T) {
+	e, err := Encode("acme", nil, chatRecords(16, 20, 20<<10), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if int64(len(e.Data))*12 > e.RawSize {
+		t.Errorf("%d bytes for bodies of %d: more than a twelfth", len(e.Data), e.RawSize)
+	}
+	for _, l := range e.Locations {
+		if len(l.Blocks) != 1 || l.MinVersion != 1 || l.MaxVersion != 20 {
+			t.Errorf("%s lies in %d blocks, versions %d to %d", l.Key, len(l.Blocks), l.MinVersion, l.MaxVersion)
+		}
 	}
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-// CheckName refuses a name that is not made of [a-z0-9./_-], has an empty or
-// dot segment or one over 255 bytes, or is over 1000 bytes long: invalid. Every driver
-// calls it, so that no bucket takes what another would not.
+// CheckName refuses, as invalid, a name that is not made of [a-z0-9./_-], has
+// an empty or dot segment or one over 255 bytes, or is over 1000 bytes long.
+// Every driver calls it, so that no bucket takes what another would not.
 func CheckName(name string) error {
 	if name == "" || len(name) > 1000 {
 		return tiering.Invalidf("object name is %d bytes long: use 1 to 1000", len(name))

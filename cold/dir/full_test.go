@@ -43,3 +43,36 @@ func TestDiskFull(t *testing.T) {
 		t.Errorf("with room again: %v", err)
 	}
 }
+
+// TestNothingUnfinishedStays: whatever comes of a Create, the file that it
+// wrote to is gone.
+func TestNothingUnfinishedStays(t *testing.T) {
+	b, err := Open(t.TempDir(), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer b.Close()
+	create := func(size int64) error {
+		return b.Create(t.Context(), "seg/a", bytes.NewReader([]byte("body")), size)
+	}
+	for _, c := range []struct {
+		name string
+		size int64
+		want error // nil with size 5: any
+	}{{"too short", 5, nil}, {"good", 4, nil}, {"taken", 4, cold.ErrExist}} {
+		if err := create(c.size); !errors.Is(err, c.want) && c.size == 4 || err == nil && c.size == 5 {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		f, err := b.root.Open(unfinished)
+		if err != nil {
+			t.Fatal(err)
+		}
+		names, err := f.Readdirnames(-1)
+		if err != nil || len(names) > 0 {
+			t.Errorf("%s: left %q: %v", c.name, names, err)
+		}
+		if err := f.Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
