@@ -25,6 +25,22 @@ type call struct {
 	ns  string // of the path, "" where it has none
 	id  string // of the path or the query, "" where the operation has none
 	q   query
+
+	// The values of the answer's headers, which would otherwise be an
+	// allocation each: there are a dozen on every read.
+	values [16]string
+	used   int
+}
+
+// header sets a header of the answer. name is in Go's canonical form.
+func (c *call) header(name, value string) {
+	if c.used == len(c.values) {
+		c.w.Header()[name] = []string{value}
+		return
+	}
+	c.values[c.used] = value
+	c.used++
+	c.w.Header()[name] = c.values[c.used-1 : c.used : c.used]
 }
 
 func (c *call) ctx() context.Context { return c.r.Context() }
@@ -36,7 +52,7 @@ func (s *Server) serve(op *operation) http.Handler {
 		if rec, ok := w.(*recorder); ok {
 			rec.route = op.path
 		}
-		c := call{s: s, op: op, w: w, r: r}
+		c := &call{s: s, op: op, w: w, r: r}
 		if err := c.handle(); err != nil {
 			s.refuse(w, r, err)
 		}
@@ -178,12 +194,12 @@ func (c *call) reply(status int, v any) error {
 // used again unasked, unless the operation said something stricter.
 func (c *call) send(status int, contentType string, b []byte) {
 	h := c.w.Header()
-	h.Set("Content-Type", contentType)
+	c.header("Content-Type", contentType)
 	// Last-Modified without this would let a cache guess how long to keep it.
 	if h.Get("Cache-Control") == "" {
-		h.Set("Cache-Control", "no-cache")
+		c.header("Cache-Control", "no-cache")
 	}
-	h.Set("Content-Length", strconv.Itoa(len(b)))
+	c.header("Content-Length", strconv.Itoa(len(b)))
 	c.w.WriteHeader(status)
 	if c.r.Method != http.MethodHead {
 		_, _ = c.w.Write(b) // a caller that went away cannot be told

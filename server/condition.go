@@ -2,6 +2,7 @@ package server
 
 import (
 	"net/http"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -95,15 +96,7 @@ func foreignTag(s string) bool {
 
 // matches reports whether the list names version.
 func (l tagList) matches(version int64) bool {
-	if l.any {
-		return true
-	}
-	for _, v := range l.versions {
-		if v == version {
-			return true
-		}
-	}
-	return false
+	return l.any || slices.Contains(l.versions, version)
 }
 
 // idempotencyKey reads the header, "" when it is absent.
@@ -116,7 +109,7 @@ func idempotencyKey(h http.Header) (string, error) {
 	if len(values) > 1 || k == "" || len(k) > 255 {
 		return "", tiering.Invalidf("Idempotency-Key: want one header of 1 to 255 bytes")
 	}
-	for i := 0; i < len(k); i++ {
+	for i := range len(k) {
 		if k[i] < 0x20 || k[i] > 0x7e {
 			return "", tiering.Invalidf("Idempotency-Key: byte %d is not printable ASCII", i)
 		}

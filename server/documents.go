@@ -162,16 +162,15 @@ func (c *call) replyReceipt(rec *tiering.Receipt, v any) error {
 }
 
 func (c *call) receiptHeaders(rec *tiering.Receipt) {
-	h := c.w.Header()
 	if rec.Version > 0 {
-		h.Set("ETag", etag(rec.Version))
+		c.header("Etag", etag(rec.Version))
 	}
-	setTime(h, "Tierd-Expires-At", rec.ExpiresAt)
+	c.headerTime("Tierd-Expires-At", rec.ExpiresAt)
 	if rec.Replayed {
-		h.Set("Idempotent-Replayed", "true")
+		c.header("Idempotent-Replayed", "true")
 	}
 	if len(rec.Warnings) > 0 {
-		h.Set("Tierd-Warning", strings.Join(rec.Warnings, ", "))
+		c.header("Tierd-Warning", strings.Join(rec.Warnings, ", "))
 	}
 }
 
@@ -187,13 +186,13 @@ func (c *call) getOptions() (*tiering.GetOptions, error) {
 		MinVersion: q.count("min_version"), Default: q.json("default"), NoDefault: q.flag("no_default"),
 	}
 	if q.has("version") && q.has("as_of") {
-		q.fail("version and as_of together: give one")
+		q.failf("version and as_of together: give one")
 	}
 	if q.has("default") && o.NoDefault {
-		q.fail("default and no_default together: give one")
+		q.failf("default and no_default together: give one")
 	}
 	if o.Pointer != "" && o.Pointer[0] != '/' {
-		q.fail("pointer=%q: a JSON Pointer starts with /", o.Pointer)
+		q.failf("pointer=%q: a JSON Pointer starts with /", o.Pointer)
 	}
 	return o, q.err
 }
@@ -215,15 +214,14 @@ func (c *call) getDocument() error {
 		return err
 	}
 	c.metaHeaders(&doc.Meta)
-	h := c.w.Header()
 	if doc.Tier != "" {
-		h.Set("Tierd-Tier", string(doc.Tier))
+		c.header("Tierd-Tier", string(doc.Tier))
 	}
 	if doc.Stale {
-		h.Set("Tierd-Stale", "true")
+		c.header("Tierd-Stale", "true")
 	}
 	if doc.Default != "" {
-		h.Set("Tierd-Default", doc.Default)
+		c.header("Tierd-Default", doc.Default)
 	}
 	if c.notModified(pre, doc.Version) {
 		return nil
@@ -272,30 +270,29 @@ func (c *call) metaHeaders(m *tiering.Meta) {
 	if m.Version == 0 {
 		return
 	}
-	h := c.w.Header()
-	h.Set("ETag", etag(m.Version))
-	h.Set("Tierd-Size", strconv.FormatInt(m.Size, 10))
+	c.header("Etag", etag(m.Version))
+	c.header("Tierd-Size", strconv.FormatInt(m.Size, 10))
 	if d := m.Digest.String(); d != "" {
-		h.Set("Tierd-Digest", d)
+		c.header("Tierd-Digest", d)
 	}
 	if !m.UpdatedAt.IsZero() {
-		h.Set("Last-Modified", m.UpdatedAt.UTC().Format(http.TimeFormat))
+		c.header("Last-Modified", m.UpdatedAt.UTC().Format(http.TimeFormat))
 	}
-	setTime(h, "Tierd-Created-At", m.CreatedAt)
-	setTime(h, "Tierd-Updated-At", m.UpdatedAt)
-	setTime(h, "Tierd-Expires-At", m.ExpiresAt)
+	c.headerTime("Tierd-Created-At", m.CreatedAt)
+	c.headerTime("Tierd-Updated-At", m.UpdatedAt)
+	c.headerTime("Tierd-Expires-At", m.ExpiresAt)
 	if m.User != "" {
-		h.Set("Tierd-User", url.PathEscape(m.User)) // headers are ASCII, owners are not
+		c.header("Tierd-User", url.PathEscape(m.User)) // headers are ASCII, owners are not
 	}
 	if m.Pinned {
-		h.Set("Tierd-Pinned", "true")
+		c.header("Tierd-Pinned", "true")
 	}
 }
 
-// setTime writes a time to the nanosecond, which HTTP's own dates cannot.
-func setTime(h http.Header, name string, t time.Time) {
+// headerTime writes a time to the nanosecond, which HTTP's own dates cannot.
+func (c *call) headerTime(name string, t time.Time) {
 	if !t.IsZero() {
-		h.Set(name, t.UTC().Format(time.RFC3339Nano))
+		c.header(name, t.UTC().Format(time.RFC3339Nano))
 	}
 }
 

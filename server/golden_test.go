@@ -50,7 +50,7 @@ func TestExchanges(t *testing.T) {
 // quoted returns the lines of s that begin with mark, without it.
 func quoted(s, mark string) string {
 	var lines []string
-	for _, l := range strings.Split(s, "\n") {
+	for l := range strings.SplitSeq(s, "\n") {
 		if rest, ok := strings.CutPrefix(l, mark); ok {
 			lines = append(lines, strings.TrimPrefix(rest, " "))
 		}
@@ -60,7 +60,7 @@ func quoted(s, mark string) string {
 
 func quote(s, mark string) string {
 	var b strings.Builder
-	for _, l := range strings.Split(s, "\n") {
+	for l := range strings.SplitSeq(s, "\n") {
 		b.WriteString(strings.TrimRight(mark+" "+l, " ") + "\n")
 	}
 	return b.String()

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"log/slog"
 	"net/http"
 	"runtime/debug"
@@ -74,7 +75,7 @@ func checkPath(path string) error {
 // finish answers for a handler that panicked, and logs.
 func (s *Server) finish(rec *recorder, r *http.Request, start time.Time) {
 	if v := recover(); v != nil {
-		if v == http.ErrAbortHandler {
+		if err, ok := v.(error); ok && errors.Is(err, http.ErrAbortHandler) {
 			panic(v)
 		}
 		s.log.Error("handler panicked", slog.Any("panic", v), slog.String("method", r.Method),

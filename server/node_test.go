@@ -210,7 +210,7 @@ func TestWatchResumesOverTheFeed(t *testing.T) {
 				t.Fatalf("%v after %q", err, all.String())
 			}
 		}
-		for _, block := range strings.Split(all.String(), "\n\n") {
+		for block := range strings.SplitSeq(all.String(), "\n\n") {
 			id, rest, _ := strings.Cut(block, "\n")
 			_, data, ok := strings.Cut(rest, "data: ")
 			if !ok {

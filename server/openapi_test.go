@@ -164,7 +164,7 @@ func TestEveryReferenceResolvesAndEveryComponentIsUsed(t *testing.T) {
 		}
 		used[target] = true
 		var v any = doc
-		for _, name := range strings.Split(strings.TrimPrefix(target, "#/"), "/") {
+		for name := range strings.SplitSeq(strings.TrimPrefix(target, "#/"), "/") {
 			m, _ := v.(map[string]any)
 			v = m[name]
 		}

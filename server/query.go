@@ -3,6 +3,7 @@ package server
 import (
 	"encoding/json"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -23,7 +24,7 @@ type query struct {
 func (q *query) has(name string) bool    { return q.values.Has(name) }
 func (q *query) text(name string) string { return q.values.Get(name) }
 
-func (q *query) fail(format string, args ...any) {
+func (q *query) failf(format string, args ...any) {
 	if q.err == nil {
 		q.err = tiering.Invalidf(format, args...)
 	}
@@ -36,7 +37,7 @@ func (q *query) version(name string) int64 {
 	}
 	v, ok := parseVersion(q.text(name))
 	if !ok || v == 0 {
-		q.fail("%s=%q: want a version, from 1 up", name, q.text(name))
+		q.failf("%s=%q: want a version, from 1 up", name, q.text(name))
 	}
 	return v
 }
@@ -48,7 +49,7 @@ func (q *query) count(name string) int64 {
 	}
 	v, ok := parseVersion(q.text(name))
 	if !ok {
-		q.fail("%s=%q: want a whole number, from 0 up", name, q.text(name))
+		q.failf("%s=%q: want a whole number, from 0 up", name, q.text(name))
 	}
 	return v
 }
@@ -60,7 +61,7 @@ func (q *query) limit() int {
 	}
 	n, err := strconv.Atoi(q.text("limit"))
 	if err != nil || n < 1 || n > maxLimit {
-		q.fail("limit=%q: want 1 to %d", q.text("limit"), maxLimit)
+		q.failf("limit=%q: want 1 to %d", q.text("limit"), maxLimit)
 	}
 	return n
 }
@@ -76,7 +77,7 @@ func (q *query) flag(name string) bool {
 	case "false":
 		return false
 	}
-	q.fail("%s=%q: want true or false", name, q.text(name))
+	q.failf("%s=%q: want true or false", name, q.text(name))
 	return false
 }
 
@@ -86,13 +87,11 @@ func (q *query) choice(name string, allowed ...string) string {
 		return ""
 	}
 	v := q.text(name)
-	for _, a := range allowed {
-		if v == a {
-			return v
-		}
+	if !slices.Contains(allowed, v) {
+		q.failf("%s=%q: want %s", name, v, strings.Join(allowed, " or "))
+		return ""
 	}
-	q.fail("%s=%q: want %s", name, v, strings.Join(allowed, " or "))
-	return ""
+	return v
 }
 
 // words reads a comma separated list of the allowed words.
@@ -101,15 +100,12 @@ func (q *query) words(name string, allowed ...string) map[string]bool {
 	if !q.has(name) {
 		return out
 	}
-next:
 	for v := range strings.SplitSeq(q.text(name), ",") {
-		for _, a := range allowed {
-			if v == a {
-				out[v] = true
-				continue next
-			}
+		if slices.Contains(allowed, v) {
+			out[v] = true
+			continue
 		}
-		q.fail("%s=%q: want %s, separated by commas", name, q.text(name), strings.Join(allowed, ", "))
+		q.failf("%s=%q: want %s, separated by commas", name, q.text(name), strings.Join(allowed, ", "))
 	}
 	return out
 }
@@ -138,7 +134,7 @@ func (q *query) instant(name string) time.Time {
 	// A plus sign that was not encoded arrives as a space, which RFC 3339 never has.
 	t, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(v, " ", "+"))
 	if err != nil || t.IsZero() {
-		q.fail("%s=%q: want a time such as 2026-01-31T12:00:00.5Z, or Unix seconds", name, v)
+		q.failf("%s=%q: want a time such as 2026-01-31T12:00:00.5Z, or Unix seconds", name, v)
 		return time.Time{}
 	}
 	return t.UTC()
@@ -154,7 +150,7 @@ func (q *query) json(name string) json.RawMessage {
 	}
 	v := json.RawMessage(q.text(name))
 	if !json.Valid(v) {
-		q.fail("%s=%q: want a JSON value", name, q.text(name))
+		q.failf("%s=%q: want a JSON value", name, q.text(name))
 	}
 	return v
 }
@@ -165,7 +161,7 @@ func parseVersion(s string) (int64, bool) {
 	if s == "" || len(s) > 19 || s[0] == '0' && len(s) > 1 {
 		return 0, false
 	}
-	for i := 0; i < len(s); i++ {
+	for i := range len(s) {
 		if s[i] < '0' || s[i] > '9' {
 			return 0, false
 		}

@@ -59,7 +59,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, tlsConfig *tls.Conf
 	if err != nil {
 		err = errors.Join(fmt.Errorf("requests still ran after %s", s.opts.ShutdownGrace), srv.Close())
 	}
-	<-failed
+	if end := <-failed; !errors.Is(end, http.ErrServerClosed) {
+		err = errors.Join(err, end)
+	}
 	return err
 }
 

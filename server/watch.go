@@ -54,7 +54,7 @@ func (c *call) watchOptions() (*tiering.WatchOptions, error) {
 	}
 	if o.ID != "" {
 		if o.Namespace == "" || o.Prefix != "" {
-			c.q.fail("id needs namespace and excludes prefix")
+			c.q.failf("id needs namespace and excludes prefix")
 		} else if err := tiering.ValidateID(o.ID); err != nil {
 			return nil, err
 		}
@@ -84,7 +84,7 @@ func (c *call) watch() error {
 	if err != nil {
 		return err
 	}
-	defer w.Close() //nolint:errcheck // the stream is over either way
+	defer w.Close()
 	st := &stream{rc: http.NewResponseController(c.w), w: c.w, timeout: c.s.opts.StreamTimeout}
 	// The limit on how long a request may take to arrive is not one on how
 	// long its answer may last.
