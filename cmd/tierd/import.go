@@ -56,10 +56,11 @@ func (c *importCommand) Run(ctx context.Context, p *process) error {
 	}
 	defer in.Close() //nolint:errcheck // only read from
 	bar := newProgress(p, inputSize(in))
-	job := &importJob{command: c, service: service, bar: bar, seed: maphash.MakeSeed()}
-	if !p.json {
-		job.report = p.stderr
+	report := p.stderr
+	if p.json {
+		report = io.Discard
 	}
+	job := newImportJob(c, service, bar, report)
 	err = job.run(ctx, in)
 	bar.finish()
 	return errors.Join(p.printImport(job.counts), err)
@@ -101,11 +102,15 @@ type importJob struct {
 	command *importCommand
 	service tiering.Service
 	bar     *progress
-	report  io.Writer // failed lines, one text each; nil: nowhere
+	report  io.Writer // failed lines that the import goes on behind
 	seed    maphash.Seed
 
 	mu     sync.Mutex
 	counts importCounts
+}
+
+func newImportJob(c *importCommand, service tiering.Service, bar *progress, report io.Writer) *importJob {
+	return &importJob{command: c, service: service, bar: bar, report: report, seed: maphash.MakeSeed()}
 }
 
 // numbered is a line with its number, from 1.
@@ -159,7 +164,7 @@ func (j *importJob) run(ctx context.Context, in io.Reader) error {
 
 func (j *importJob) read(ctx context.Context, in io.Reader, lanes []chan numbered) error {
 	lines := newLineReader(in, maxImportLine)
-	for {
+	for ctx.Err() == nil {
 		raw, err := lines.next()
 		if errors.Is(err, io.EOF) {
 			return nil
@@ -184,9 +189,9 @@ func (j *importJob) read(ctx context.Context, in io.Reader, lanes []chan numbere
 		select {
 		case lanes[j.lane(line)] <- numbered{lines.number, line}:
 		case <-ctx.Done():
-			return ctx.Err()
 		}
 	}
+	return ctx.Err()
 }
 
 // lane chooses a worker by the key of a line.
@@ -227,12 +232,10 @@ func (j *importJob) failed(number int64, err error) error {
 		return err
 	}
 	j.count(func(n *importCounts) { n.Failed++ })
-	if j.report != nil {
-		j.mu.Lock()
-		defer j.mu.Unlock()
-		j.bar.clear()
-		_, _ = io.WriteString(j.report, describe(err, ""))
-	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.bar.clear()
+	_, _ = io.WriteString(j.report, describe(err, ""))
 	return nil
 }
 

@@ -14,7 +14,10 @@ type touchCommand struct {
 	connectFlags
 }
 
-func (touchCommand) Help() string { return examples("tierd touch sessions/s1 --ttl 2h") }
+func (touchCommand) Help() string {
+	return "A touch never shortens a life: a document that does not expire goes on so, unless --exact says otherwise.\n\n" +
+		examples("tierd touch sessions/s1 --ttl 2h")
+}
 
 func (c *touchCommand) Run(ctx context.Context, p *process) error {
 	o, err := c.options()
