@@ -102,7 +102,7 @@ func (r *Router) prepareOp(ctx context.Context, op tiering.BatchOp) (*atomicOp, 
 	case "delete":
 		a.policy, a.mutation, err = r.mutation(ctx, tiering.VerbDelete, op.Namespace, op.ID, o, "")
 	default:
-		err = unknownOp(op.Op)
+		err = notYet(op.Op)
 	}
 	if err != nil {
 		return nil, err

@@ -31,6 +31,11 @@ func (r *Router) batch(ctx context.Context, b tiering.Batch) (*tiering.BatchResu
 	if err := checkIdempotencyKey(b.IdempotencyKey); err != nil {
 		return nil, err
 	}
+	for i, op := range b.Ops {
+		if !knownOp(op.Op) {
+			return nil, tiering.Unprocessablef(fmt.Sprintf("/ops/%d/op", i), "unknown operation %q: use put, patch, edit, delete, get or check", op.Op)
+		}
+	}
 	if b.Atomic {
 		return r.atomicBatch(ctx, b)
 	}
@@ -97,14 +102,20 @@ func (r *Router) runOp(ctx context.Context, op tiering.BatchOp, idem string) tie
 		d, err := r.Get(ctx, op.Namespace, op.ID, &tiering.GetOptions{Strong: op.Op == "check", NoDefault: true})
 		return readOp(op, o.If, d, err)
 	}
-	return failedOp(unknownOp(op.Op))
+	return failedOp(notYet(op.Op))
 }
 
-func unknownOp(op string) error {
-	if op == "append" || op == "remember" {
-		return tiering.Errorf(tiering.CodeUnsupported, "this version of tierd has no %s operation", op)
+func knownOp(op string) bool {
+	switch op {
+	case "put", "patch", "edit", "delete", "get", "check", "append", "remember":
+		return true
 	}
-	return tiering.Unprocessablef("/op", "unknown operation %q: use put, patch, edit, delete, get or check", op)
+	return false
+}
+
+// notYet refuses the operations on logs and memories.
+func notYet(op string) error {
+	return tiering.Errorf(tiering.CodeUnsupported, "this version of tierd has no %s operation", op)
 }
 
 // writeOptions reads what all operations share.

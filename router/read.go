@@ -88,25 +88,25 @@ func (r *Router) find(ctx context.Context, key tiering.Key, p *policy, o tiering
 		return nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: it has no history and no strong reads", key.Namespace)
 	case !p.Durable():
 		d, err := r.ephemeral(ctx, key)
-		return r.orDefault(d, err, p, o)
+		return orDefault(key, d, err, p, o)
 	case past:
 		return r.past(ctx, key, o)
 	case o.Strong:
 		d, err := r.strong(ctx, key, p, o.MinVersion)
-		return r.orDefault(d, err, nil, o)
+		return orDefault(key, d, err, nil, o)
 	}
 	deadline := p.LoadDeadline.Std()
 	if deadline == 0 || len(defaultOf(p, o)) == 0 {
 		d, err := r.cached(ctx, key, p, o.MinVersion)
-		return r.orDefault(d, err, p, o)
+		return orDefault(key, d, err, p, o)
 	}
 	quick, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
 	d, err := r.cached(quick, key, p, o.MinVersion)
 	if err != nil && ctx.Err() == nil && errors.Is(quick.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded) {
-		return &tiering.Document{Meta: tiering.Meta{Namespace: key.Namespace, ID: key.ID}, Body: defaultOf(p, o), Default: "deadline"}, nil
+		return defaultDocument(key, defaultOf(p, o), "deadline"), nil
 	}
-	return r.orDefault(d, err, p, o)
+	return orDefault(key, d, err, p, o)
 }
 
 func defaultOf(p *policy, o tiering.GetOptions) json.RawMessage {
@@ -121,12 +121,17 @@ func defaultOf(p *policy, o tiering.GetOptions) json.RawMessage {
 
 // orDefault answers the default where nothing stands: never for any other
 // error.
-func (r *Router) orDefault(d *tiering.Document, err error, p *policy, o tiering.GetOptions) (*tiering.Document, error) {
+func orDefault(key tiering.Key, d *tiering.Document, err error, p *policy, o tiering.GetOptions) (*tiering.Document, error) {
 	def := defaultOf(p, o)
 	if err == nil || len(def) == 0 || tiering.CodeOf(err) != tiering.CodeNotFound {
 		return d, err
 	}
-	return &tiering.Document{Body: def, Default: "absent"}, nil
+	return defaultDocument(key, def, "absent"), nil
+}
+
+// defaultDocument is a default in a document's place: it has no version.
+func defaultDocument(key tiering.Key, body json.RawMessage, why string) *tiering.Document {
+	return &tiering.Document{Meta: tiering.Meta{Namespace: key.Namespace, ID: key.ID}, Body: body, Default: why}
 }
 
 // sound reports whether hot's entry may be served: it is a value, its own life

@@ -38,6 +38,7 @@ func (r *Router) watch(ctx context.Context, o tiering.WatchOptions) (*watcher, e
 	}
 	w := &watcher{r: r, o: o, epoch: epoch, skip: -1}
 	w.closed, w.close = context.WithCancel(r.closing)
+	context.AfterFunc(ctx, w.close) // the stream ends with the context that asked for it
 	switch {
 	case o.After != "":
 		w.pos, w.skip, err = parseEventID(epoch, o.After)
