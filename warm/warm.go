@@ -25,6 +25,8 @@ type Store interface {
 	Feed
 	Catalog
 	Mover
+	Walker
+	Clock
 	Namespaces
 	Leases
 	Admin

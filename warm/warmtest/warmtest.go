@@ -54,6 +54,8 @@ func Run(t *testing.T, h Harness) {
 		{"feed", testFeed},
 		{"catalog", testCatalog},
 		{"moves", testMoves},
+		{"walk", testWalk},
+		{"clock", testClock},
 		{"namespaces", testNamespaces},
 		{"leases", testLeases},
 		{"faults", testFaults},
