@@ -27,6 +27,9 @@ type Config struct {
 	// FeedAge is how long the feed, idempotency results and batch ids are
 	// kept; 0 means 24 h.
 	FeedAge time.Duration
+	// SweepEvery is how often warm is looked through for moves that are due; 0
+	// means 1 min.
+	SweepEvery time.Duration
 	// LeaseTTL is how long a worker may be silent before another takes over;
 	// 0 means 30 s.
 	LeaseTTL time.Duration
@@ -42,12 +45,15 @@ type Recorder interface {
 	ArchiveLag(entries int64, oldest time.Duration)
 	// MissingCopies is how many segments lack a copy.
 	MissingCopies(c tiering.Copy, segments int64)
+	// Moved is one move: done, or not because the world had moved on, or failed.
+	Moved(m tiering.Move, done bool, err error)
 }
 
 type discard struct{}
 
 func (discard) ArchiveLag(int64, time.Duration)   {}
 func (discard) MissingCopies(tiering.Copy, int64) {}
+func (discard) Moved(tiering.Move, bool, error)   {}
 
 // Engine runs the background workers of one daemon. Run starts them; the other
 // methods may be called at any time, from any goroutine.
@@ -68,6 +74,7 @@ func New(c Config) *Engine {
 	}
 	fill(&c.SegmentAge, 10*time.Second)
 	fill(&c.FeedAge, 24*time.Hour)
+	fill(&c.SweepEvery, time.Minute)
 	fill(&c.LeaseTTL, 30*time.Second)
 	if c.SegmentBytes == 0 {
 		c.SegmentBytes = 8 << 20
@@ -90,6 +97,7 @@ func (e *Engine) Run(ctx context.Context) {
 	for name, step := range map[string]func(context.Context, warm.Lease) (time.Duration, error){
 		"archive":   e.archiveWhenDue,
 		"replicate": e.replicate,
+		"sweep":     e.sweep,
 		"trim":      e.trim,
 	} {
 		wg.Add(1)

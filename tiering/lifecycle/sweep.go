@@ -1,0 +1,188 @@
+package lifecycle
+
+import (
+	"context"
+	"encoding/json"
+	"slices"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// The pages of a sweep. Each is one short transaction or read.
+const (
+	walkPage   = 500
+	expirePage = 200
+)
+
+// sweep takes every move that is due in warm: expire, demote, retire, and the
+// removal of tombstones that retention no longer covers. Each is checked again
+// under the head's lock, so that a sweep that is late or doubled does no harm.
+func (e *Engine) sweep(ctx context.Context, _ warm.Lease) (time.Duration, error) {
+	now, ok, err := e.trustedNow(ctx)
+	if err != nil || !ok {
+		return e.SweepEvery, err
+	}
+	s := &sweeper{Engine: e, now: now, policies: map[tiering.Key]tiering.Policy{}}
+	for _, step := range []func(context.Context) error{s.expire, s.demote, s.retire, s.purge} {
+		if err := step(ctx); err != nil {
+			return 0, err
+		}
+	}
+	return e.SweepEvery, nil
+}
+
+// Sweep runs one sweep now, for tests and operators.
+func (e *Engine) Sweep(ctx context.Context) error {
+	_, err := e.underLease(ctx, "sweep", e.sweep)
+	return err
+}
+
+// sweeper is one sweep: one time, and the policies in force at it.
+type sweeper struct {
+	*Engine
+	now      time.Time
+	policies map[tiering.Key]tiering.Policy
+}
+
+// policy returns the policy of a key's namespace.
+func (s *sweeper) policy(ctx context.Context, k tiering.Key) (tiering.Policy, error) {
+	at := tiering.Key{Tenant: k.Tenant, Namespace: tiering.PolicyNamespace, ID: k.Namespace}
+	if p, ok := s.policies[at]; ok {
+		return p, nil
+	}
+	p := tiering.Policy{}
+	if !k.Reserved() {
+		cur, err := s.Warm.Load(ctx, at)
+		if err != nil {
+			return p, err
+		}
+		if len(cur.Body) > 0 {
+			if err := json.Unmarshal(cur.Body, &p); err != nil {
+				return p, tiering.Errorf(tiering.CodeCorrupt, "the policy of %s cannot be read: %v", k.Namespace, err)
+			}
+		}
+	}
+	p = p.WithDefaults()
+	s.policies[at] = p
+	return p, nil
+}
+
+// expire turns documents whose life is over into deleted versions. Reads do not
+// wait for it: they check the expiry themselves.
+func (s *sweeper) expire(ctx context.Context) error {
+	for {
+		keys, err := s.Warm.Expired(ctx, expirePage)
+		if err != nil || len(keys) == 0 {
+			return err
+		}
+		b := &warm.Batch{ID: uuid.New()}
+		slices.SortFunc(keys, tiering.Key.Compare)
+		for _, k := range keys {
+			b.Changes = append(b.Changes, warm.Change{Key: k, Rows: []warm.Row{{Op: tiering.OpExpire}}})
+		}
+		results, err := s.Warm.Commit(ctx, b)
+		done := 0
+		for _, r := range results {
+			if len(r) == 1 && r[0].Status == warm.Done {
+				done++
+			}
+		}
+		s.Recorder.Moved(tiering.MoveExpire, done > 0, err)
+		if err != nil || done == 0 || len(keys) < expirePage {
+			return err
+		}
+	}
+}
+
+// demote drops the bytes of idle documents from warm.
+func (s *sweeper) demote(ctx context.Context) error {
+	after := tiering.Key{}
+	for {
+		page, err := s.Warm.Walk(ctx, after, walkPage)
+		if err != nil {
+			return err
+		}
+		for _, cur := range page {
+			after = cur.Head.Key
+			if err := s.demoteOne(ctx, cur); err != nil {
+				return err
+			}
+		}
+		if len(page) < walkPage {
+			return nil
+		}
+	}
+}
+
+func (s *sweeper) demoteOne(ctx context.Context, cur warm.Current) error {
+	h := cur.Head
+	if !h.InWarm || h.Key.Reserved() || !h.Live(s.now) {
+		return nil
+	}
+	p, err := s.policy(ctx, h.Key)
+	if err != nil {
+		return err
+	}
+	// Copies are warm's to check, under the lock: only the ages are judged here.
+	a := p.Plan(s.now, tiering.VersionMeta{
+		Version: h.Version, Op: h.Op, Current: true, UpdatedAt: h.UpdatedAt, AccessedAt: h.AccessedAt, ExpiresAt: h.ExpiresAt,
+		Pinned: h.Pinned, InWarm: true, InCold: true, Copies: 2,
+	})
+	if a.Move != tiering.MoveDemote || !a.Ready(s.now) {
+		return nil
+	}
+	done, err := s.Warm.Demote(ctx, h.Key, h.Version, s.now.Add(-p.DemoteAfter.Std()))
+	s.Recorder.Moved(tiering.MoveDemote, done, err)
+	return err
+}
+
+// retire drops superseded versions from warm.
+func (s *sweeper) retire(ctx context.Context) error {
+	cursor := ""
+	for {
+		rows, next, err := s.Warm.WalkVersions(ctx, cursor, walkPage)
+		if err != nil {
+			return err
+		}
+		due := map[tiering.Key][]int64{}
+		for _, v := range rows {
+			p, err := s.policy(ctx, v.Key)
+			if err != nil {
+				return err
+			}
+			a := p.Plan(s.now, tiering.VersionMeta{
+				Version: v.Version.Version, Op: v.Op, Current: v.Current, UpdatedAt: v.At, SupersededAt: v.SupersededAt,
+				Pinned: v.Pinned, InWarm: true, InCold: v.Copies > 0, Copies: v.Copies, Newer: v.Newer, KeyDeleted: v.KeyDeleted,
+			})
+			if a.Move == tiering.MoveRetire && a.Ready(s.now) {
+				due[v.Key] = append(due[v.Key], v.Version.Version)
+			}
+		}
+		for k, versions := range due {
+			n, err := s.Warm.Retire(ctx, k, versions)
+			s.Recorder.Moved(tiering.MoveRetire, n > 0, err)
+			if err != nil {
+				return err
+			}
+		}
+		if next == "" {
+			return nil
+		}
+		cursor = next
+	}
+}
+
+// purge removes tombstones that retention no longer covers, once nothing of
+// their keys is left in warm or cold.
+func (s *sweeper) purge(ctx context.Context) error {
+	for at, p := range s.policies {
+		if _, err := s.Warm.PurgeTombstones(ctx, at.Tenant, at.ID, s.now.Add(-p.KeepFor.Std()), walkPage); err != nil {
+			return err
+		}
+	}
+	return nil
+}
