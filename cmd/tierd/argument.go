@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -88,8 +89,8 @@ func (t timeFlag) time(now time.Time) time.Time {
 
 // detailOf takes the words of an error without its code.
 func detailOf(err error) error {
-	if e, ok := err.(*tiering.Error); ok && e.Detail != "" {
-		return fmt.Errorf("%s", e.Detail)
+	if e, ok := errors.AsType[*tiering.Error](err); ok && e.Detail != "" {
+		return errors.New(e.Detail)
 	}
 	return err
 }
@@ -125,7 +126,7 @@ func (p *process) readInput(name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	defer f.Close() //nolint:errcheck // only read from
+	defer f.Close()
 	return io.ReadAll(f)
 }
 
@@ -143,10 +144,10 @@ func decodeStrict(raw []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
-		return fmt.Errorf("%s", strings.TrimPrefix(err.Error(), "json: "))
+		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if dec.More() {
-		return fmt.Errorf("there is more behind the JSON value")
+		return errors.New("there is more behind the JSON value")
 	}
 	return nil
 }

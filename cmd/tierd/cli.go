@@ -78,9 +78,9 @@ func examples(lines ...string) string {
 
 type versionCmd struct{}
 
-func (versionCmd) Help() string { return examples("tierd version --json") }
+func (*versionCmd) Help() string { return examples("tierd version --json") }
 
-func (versionCmd) Run(p *process) error {
+func (*versionCmd) Run(p *process) error {
 	if p.json {
 		return p.printJSON(map[string]string{"version": buildVersion()})
 	}

@@ -15,7 +15,7 @@ type configGroup struct {
 
 type configCheckCommand struct{ settingFlags }
 
-func (configCheckCommand) Help() string {
+func (*configCheckCommand) Help() string {
 	return "Reads flags, environment and file as serve does, and names each fault with its place: the flag, the variable, or the line of the file. No tier is opened.\n\n" +
 		examples("tierd config check --config tierd.yaml")
 }
@@ -44,7 +44,7 @@ func (c *configCheckCommand) Run(p *process, kctx *kong.Context) error {
 
 type configShowCommand struct{ settingFlags }
 
-func (configShowCommand) Help() string {
+func (*configShowCommand) Help() string {
 	return "Credentials in URLs are replaced by ***.\n\n" + examples("TIERD_HOT=redis://cache tierd config show --config tierd.yaml")
 }
 

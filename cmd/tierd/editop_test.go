@@ -58,8 +58,8 @@ func FuzzParseEdit(f *testing.F) {
 		}
 		// Written out again it is the argument that was read.
 		back := op.Op + ":" + op.Pointer
-		if value := append(op.Value, op.By...); value != nil {
-			back += "=" + string(value)
+		if op.Value != nil || op.By != nil {
+			back += "=" + string(op.Value) + string(op.By)
 		}
 		if back != arg {
 			t.Errorf("%q became %q", arg, back)

@@ -96,12 +96,9 @@ func (p *process) fail(err error) int {
 
 // problemOf is tiering.ProblemOf, with words for errors of this program.
 func problemOf(err error) *tiering.Problem {
-	var e *tiering.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*tiering.Error](err); ok {
 		problem := tiering.ProblemOf(err)
-		if problem.Detail == "" {
-			problem.Detail = causeOf(e)
-		}
+		problem.Detail = detailAndCause(e)
 		return problem
 	}
 	// "failed" is this program's own code, for what never reached a daemon.
@@ -132,8 +129,7 @@ func describe(err error, url string) string {
 			fmt.Fprintf(&b, "  there is: %s\n", strings.Join(e.Siblings, ", "))
 		}
 		next := advice(e, url)
-		var advised *advisedError
-		if errors.As(err, &advised) {
+		if advised, ok := errors.AsType[*advisedError](err); ok {
 			next = advised.next
 		}
 		if next != "" {
@@ -155,12 +151,8 @@ func headline(err error, e *tiering.Error) string {
 	if e.Key != (tiering.Key{}) {
 		prefix += e.Key.String() + ": "
 	}
-	detail := e.Detail
-	if detail == "" {
-		detail = causeOf(e)
-	}
 	line := prefix + strings.ReplaceAll(string(e.Code), "_", " ")
-	if detail != "" {
+	if detail := detailAndCause(e); detail != "" {
 		line += ": " + detail
 	}
 	if e.Pointer != "" {
@@ -169,11 +161,16 @@ func headline(err error, e *tiering.Error) string {
 	return line
 }
 
-func causeOf(e *tiering.Error) string {
-	if e.Err == nil {
-		return ""
+// detailAndCause says all that is known. A cause arose on this machine, such as
+// a refused connection: a daemon sends none.
+func detailAndCause(e *tiering.Error) string {
+	switch {
+	case e.Err == nil:
+		return e.Detail
+	case e.Detail == "":
+		return e.Err.Error()
 	}
-	return e.Err.Error()
+	return e.Detail + ": " + e.Err.Error()
 }
 
 func orRoot(pointer string) string {
@@ -198,9 +195,12 @@ func advice(e *tiering.Error, url string) string {
 	case tiering.CodeForbidden:
 		return "use a key whose scope covers this: tierd keys ls shows them"
 	case tiering.CodeUnavailable, tiering.CodeRateLimited, tiering.CodeIdempotencyInFlight:
-		var network *net.OpError
-		if errors.As(e, &network) && url != "" {
+		network, ok := errors.AsType[*net.OpError](e)
+		switch {
+		case ok && network.Op == "dial" && url != "":
 			return fmt.Sprintf("no daemon answers at %s: start one with tierd serve, or name another with --url or TIERD_URL", config.Redact(url))
+		case e.Err != nil && url != "":
+			return fmt.Sprintf("see that %s is the daemon's address, and try again", config.Redact(url))
 		}
 		if e.RetryAfter > 0 {
 			return fmt.Sprintf("try again in %s", e.RetryAfter.Round(time.Second))

@@ -33,7 +33,7 @@ type exportCommand struct {
 	connectFlags
 }
 
-func (exportCommand) Help() string {
+func (*exportCommand) Help() string {
 	return `Each line is one document: {"namespace","id","version","user","expires_at","data"}, in id order, with the data exactly as it was stored. ` +
 		"Documents in cold storage are read from there. Each document is written as it stood when it was read: an export made while others write is not a snapshot of one moment. " +
 		"A file appears under its name only when the export is complete.\n\n" +

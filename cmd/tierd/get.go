@@ -18,7 +18,7 @@ type getCommand struct {
 	connectFlags
 }
 
-func (getCommand) Help() string {
+func (*getCommand) Help() string {
 	return "Prints the bytes exactly as they were stored. With --json the version, times and tier come with them.\n\n" +
 		examples("tierd get agents/planner", "tierd get agents/planner --pointer /plan/0", "tierd get agents/planner --as-of 2h")
 }

@@ -15,7 +15,7 @@ type versionsCommand struct {
 	connectFlags
 }
 
-func (versionsCommand) Help() string { return examples("tierd versions agents/planner --limit 10") }
+func (*versionsCommand) Help() string { return examples("tierd versions agents/planner --limit 10") }
 
 func (c *versionsCommand) Run(ctx context.Context, p *process) error {
 	service, err := c.dial(p)
@@ -69,7 +69,7 @@ type diffCommand struct {
 	connectFlags
 }
 
-func (diffCommand) Help() string {
+func (*diffCommand) Help() string {
 	return "The difference is a JSON Patch (RFC 6902) that turns one version into the other.\n\n" +
 		examples("tierd diff agents/planner 3 7")
 }
@@ -114,7 +114,7 @@ type rollbackCommand struct {
 	connectFlags
 }
 
-func (rollbackCommand) Help() string {
+func (*rollbackCommand) Help() string {
 	return "History is not rewritten: the old content becomes a new version. A deleted document comes back this way too.\n\n" +
 		examples("tierd rollback agents/planner 3")
 }
@@ -143,7 +143,7 @@ type explainCommand struct {
 	connectFlags
 }
 
-func (explainCommand) Help() string { return examples("tierd explain agents/planner") }
+func (*explainCommand) Help() string { return examples("tierd explain agents/planner") }
 
 func (c *explainCommand) Run(ctx context.Context, p *process) error {
 	service, err := c.dial(p)

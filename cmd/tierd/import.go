@@ -28,7 +28,7 @@ type importCommand struct {
 	connectFlags
 }
 
-func (importCommand) Help() string {
+func (*importCommand) Help() string {
 	return "Without --if-absent and --overwrite a document that stands already with the same data counts as done, and one with other data is a conflict. " +
 		"So an import that was interrupted is finished by running it again: what is there is skipped. " +
 		"With --overwrite a document that has the same data already is left alone too, and of several lines for one document the last one wins. " +
@@ -54,7 +54,7 @@ func (c *importCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	defer in.Close() //nolint:errcheck // only read from
+	defer in.Close()
 	bar := newProgress(p, inputSize(in))
 	report := p.stderr
 	if p.json {

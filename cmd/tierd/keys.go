@@ -61,7 +61,7 @@ type keysCreateCommand struct {
 	keyStoreFlags
 }
 
-func (keysCreateCommand) Help() string {
+func (*keysCreateCommand) Help() string {
 	return bootstrapHelp + " The secret alone goes to standard output, so that it can be kept in a file for --api-key-file.\n\n" +
 		examples("(umask 077; tierd keys create --data ./tierd-data --name admin > admin.key)", "tierd keys create --name dashboard --verbs read --namespaces agents,sessions")
 }
@@ -86,7 +86,7 @@ func (c *keysCreateCommand) Run(ctx context.Context, p *process, kctx *kong.Cont
 
 type keysLsCommand struct{ keyStoreFlags }
 
-func (keysLsCommand) Help() string { return examples("tierd keys ls") }
+func (*keysLsCommand) Help() string { return examples("tierd keys ls") }
 
 func (c *keysLsCommand) Run(ctx context.Context, p *process, kctx *kong.Context) error {
 	return c.use(ctx, p, kctx, func(keys tiering.APIKeys) error {
@@ -124,7 +124,7 @@ type keysRevokeCommand struct {
 	keyStoreFlags
 }
 
-func (keysRevokeCommand) Help() string { return examples("tierd keys revoke b5x2v7qk4m") }
+func (*keysRevokeCommand) Help() string { return examples("tierd keys revoke b5x2v7qk4m") }
 
 func (c *keysRevokeCommand) Run(ctx context.Context, p *process, kctx *kong.Context) error {
 	return c.use(ctx, p, kctx, func(keys tiering.APIKeys) error {

@@ -14,7 +14,7 @@ type touchCommand struct {
 	connectFlags
 }
 
-func (touchCommand) Help() string {
+func (*touchCommand) Help() string {
 	return "A touch never shortens a life: a document that does not expire goes on so, unless --exact says otherwise.\n\n" +
 		examples("tierd touch sessions/s1 --ttl 2h")
 }
@@ -42,7 +42,7 @@ type pinCommand struct {
 	connectFlags
 }
 
-func (pinCommand) Help() string { return examples("tierd pin agents/planner") }
+func (*pinCommand) Help() string { return examples("tierd pin agents/planner") }
 
 func (c *pinCommand) Run(ctx context.Context, p *process) error {
 	return setPinned(ctx, p, c.connectFlags, c.writeFlags, c.Key, true)
@@ -54,7 +54,7 @@ type unpinCommand struct {
 	connectFlags
 }
 
-func (unpinCommand) Help() string { return examples("tierd unpin agents/planner") }
+func (*unpinCommand) Help() string { return examples("tierd unpin agents/planner") }
 
 func (c *unpinCommand) Run(ctx context.Context, p *process) error {
 	return setPinned(ctx, p, c.connectFlags, c.writeFlags, c.Key, false)

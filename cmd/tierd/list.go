@@ -77,7 +77,7 @@ type lsCommand struct {
 	connectFlags
 }
 
-func (lsCommand) Help() string {
+func (*lsCommand) Help() string {
 	return examples("tierd ls agents --prefix team-a/", "tierd ls agents --user ann --all --json")
 }
 
@@ -101,7 +101,7 @@ type queryCommand struct {
 	connectFlags
 }
 
-func (queryCommand) Help() string {
+func (*queryCommand) Help() string {
 	return "Operators: $eq $ne $gt $gte $lt $lte $in $exists $contains $text $and $or $not. A bare value means $eq, a bare name means the field of that name.\n\n" +
 		examples(`tierd query agents '{"status":"running","/user/age":{"$gte":18}}'`, `tierd query agents '{}' --order-by=-/score --limit 10`)
 }

@@ -110,7 +110,7 @@ func TestWrongUsage(t *testing.T) {
 		want string // part of stderr
 	}{
 		{"no such command", []string{"fetch"}, "unexpected argument fetch"},
-		{"no such flag", []string{"get", "a/b", "--versoin", "1"}, "--version"},
+		{"no such flag", []string{"get", "a/b", "--versions", "1"}, "--version"},
 		{"a key without an id", []string{"get", "agents"}, "write the namespace, a slash and the id"},
 		{"a namespace in capitals", []string{"get", "Agents/a"}, "use a-z"},
 		{"an id with an empty segment", []string{"rm", "agents/a//b"}, "segment"},

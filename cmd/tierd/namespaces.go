@@ -15,7 +15,7 @@ type nsGroup struct {
 
 type nsLsCommand struct{ connectFlags }
 
-func (nsLsCommand) Help() string { return examples("tierd ns ls") }
+func (*nsLsCommand) Help() string { return examples("tierd ns ls") }
 
 func (c *nsLsCommand) Run(ctx context.Context, p *process) error {
 	service, err := c.dial(p)
@@ -56,7 +56,7 @@ type nsGetCommand struct {
 	connectFlags
 }
 
-func (nsGetCommand) Help() string { return examples("tierd ns get sessions") }
+func (*nsGetCommand) Help() string { return examples("tierd ns get sessions") }
 
 func (c *nsGetCommand) Run(ctx context.Context, p *process) error {
 	service, err := c.dial(p)
@@ -82,7 +82,7 @@ type nsSetCommand struct {
 	connectFlags
 }
 
-func (nsSetCommand) Help() string {
+func (*nsSetCommand) Help() string {
 	return "What tierd ns get prints may be edited and given back.\n\n" +
 		examples(`tierd ns set sessions '{"class":"session","ttl":"2h"}'`, `tierd ns set agents --merge '{"demote_after":"7d"}'`)
 }
@@ -124,7 +124,7 @@ type nsRmCommand struct {
 	connectFlags
 }
 
-func (nsRmCommand) Help() string { return examples("tierd ns rm scratch") }
+func (*nsRmCommand) Help() string { return examples("tierd ns rm scratch") }
 
 func (c *nsRmCommand) Run(ctx context.Context, p *process) error {
 	o, err := c.options()

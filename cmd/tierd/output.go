@@ -2,7 +2,6 @@ package main
 
 import (
 	"bytes"
-	"encoding/json"
 	"fmt"
 	"strings"
 	"text/tabwriter"
@@ -85,15 +84,6 @@ func warning(w string) string {
 		return "the document nears its size limit"
 	}
 	return w
-}
-
-// indentJSON lays JSON out for reading; bytes that are no JSON stay as they are.
-func indentJSON(raw []byte) string {
-	var b bytes.Buffer
-	if err := json.Indent(&b, raw, "", "  "); err != nil {
-		return string(raw)
-	}
-	return b.String()
 }
 
 // pairs prints names and values, aligned.

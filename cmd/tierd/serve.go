@@ -22,7 +22,7 @@ import (
 
 type serveCommand struct{ settingFlags }
 
-func (serveCommand) Help() string {
+func (*serveCommand) Help() string {
 	return "Each setting is a flag, an environment variable or a key of the YAML file, in that order of precedence: --hot-bytes, TIERD_HOT_BYTES, hot_bytes. " +
 		"Without any, everything is kept under ./tierd-data and no other server is needed. " +
 		"When it is ready the address is printed on standard output; logs go to standard error. " +

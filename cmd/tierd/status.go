@@ -14,7 +14,7 @@ import (
 
 type statusCommand struct{ connectFlags }
 
-func (statusCommand) Help() string { return examples("tierd status") }
+func (*statusCommand) Help() string { return examples("tierd status") }
 
 func (c *statusCommand) Run(ctx context.Context, p *process) error {
 	service, err := c.dial(p)

@@ -20,7 +20,7 @@ type watchCommand struct {
 	connectFlags
 }
 
-func (watchCommand) Help() string {
+func (*watchCommand) Help() string {
 	return "A connection that breaks is taken up again without a gap or a repeat.\n\n" +
 		examples("tierd watch agents", "tierd watch --from start --data --json")
 }
@@ -55,10 +55,10 @@ func (c *watchCommand) Run(ctx context.Context, p *process) error {
 
 // endOfWatch is nil when the user ended the watch: that is how one ends.
 func endOfWatch(ctx context.Context, err error) error {
-	if ctx.Err() != nil {
-		return nil
+	if ctx.Err() == nil {
+		return err
 	}
-	return err
+	return nil
 }
 
 func (p *process) printEvent(e tiering.Event) error {

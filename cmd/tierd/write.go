@@ -18,7 +18,7 @@ type putCommand struct {
 	connectFlags
 }
 
-func (putCommand) Help() string {
+func (*putCommand) Help() string {
 	return examples(`tierd put agents/planner --value '{"step":1}'`, "tierd put agents/planner plan.json --if-version 3", "produce | tierd put agents/planner - --ttl 12h")
 }
 
@@ -69,7 +69,7 @@ type patchCommand struct {
 	connectFlags
 }
 
-func (patchCommand) Help() string {
+func (*patchCommand) Help() string {
 	return "A merge patch sets the fields that it names, removes those that it sets to null, and leaves the others alone; it creates a document that is not there. A JSON Patch is a list of operations on a document that is.\n\n" +
 		examples(`tierd patch agents/planner '{"step":2,"draft":null}'`, `tierd patch agents/planner --json-patch '[{"op":"test","path":"/step","value":1},{"op":"replace","path":"/step","value":2}]'`)
 }
@@ -106,7 +106,7 @@ type editCommand struct {
 	connectFlags
 }
 
-func (editCommand) Help() string {
+func (*editCommand) Help() string {
 	return "All operations are applied at once or not at all, to the newest version, and what is missing is created. The new values are printed. " +
 		"A value is JSON, so text stands in double quotes; increment adds 1 when it is given none; remove takes none.\n\n" +
 		examples("tierd edit agents/planner set:/step=2 increment:/turns append:/log='\"asked\"' remove:/draft",
@@ -170,7 +170,7 @@ type rmCommand struct {
 	connectFlags
 }
 
-func (rmCommand) Help() string {
+func (*rmCommand) Help() string {
 	return "Deleting what is not there succeeds. A deleted document can be brought back with rollback while its history is kept.\n\n" +
 		examples("tierd rm agents/planner", "tierd rm agents/planner --if-version 7")
 }
@@ -198,7 +198,7 @@ type batchCommand struct {
 	connectFlags
 }
 
-func (batchCommand) Help() string {
+func (*batchCommand) Help() string {
 	return "The file holds an array of operations, or the object that the API takes. Without --atomic each operation succeeds or fails alone; the command then fails with the first failure's exit code.\n\n" +
 		examples(`echo '[{"op":"put","namespace":"agents","id":"a","data":{"n":1}}]' | tierd batch - --atomic`)
 }

@@ -1,6 +1,7 @@
 package config
 
 import (
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -116,9 +117,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 			if c.file != "" {
 				flags["config"] = write(t, "tierd.yaml", c.file)
 			}
-			for k, v := range c.flags {
-				flags[k] = v
-			}
+			maps.Copy(flags, c.flags)
 			faults := load(t, Sources{Flags: flags, Environ: c.environ}).Check(time.Now())
 			if len(faults) != 1 {
 				t.Fatalf("faults %v, want one", faults)
@@ -148,9 +147,7 @@ func TestGoodConfigurationsHaveNoFaults(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			flags := map[string]string{"data": t.TempDir()}
-			for k, v := range c.flags {
-				flags[k] = v
-			}
+			maps.Copy(flags, c.flags)
 			if faults := load(t, Sources{Flags: flags}).Check(time.Now()); len(faults) > 0 {
 				t.Errorf("faults %v", faults)
 			}

@@ -69,8 +69,7 @@ func mappingKeys(raw []byte) []*yamlnode.Node {
 // yamlDetail keeps the line of a YAML error and leaves out the content that it
 // may quote: a mistyped line can hold a password.
 func yamlDetail(err error) string {
-	var typed *yamlnode.TypeError
-	if errors.As(err, &typed) {
+	if _, ok := errors.AsType[*yamlnode.TypeError](err); ok {
 		return "is no mapping of settings: write lines such as listen: 127.0.0.1:8437, each setting once"
 	}
 	return strings.TrimPrefix(err.Error(), "yaml: ") + ": see that colons are followed by a space and that URLs stand in quotes"
