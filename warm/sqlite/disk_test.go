@@ -89,7 +89,7 @@ func TestDamagedFile(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	const keep = 8192 // the first page, so that it still looks like a database
+	const keep = 4096 // the first page, so that it still looks like a database
 	for i := keep; i < len(file); i++ {
 		file[i] = 0xa5
 	}

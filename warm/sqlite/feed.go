@@ -87,7 +87,7 @@ func (s *Store) TrimFeed(ctx context.Context, before time.Time) error {
 func (t *txn) trim(before int64) (most int64, err error) {
 	// The first entry that stays: too young, or not passed by every reader.
 	trimmed, err := t.number(`SELECT coalesce(max(pos), 0) FROM (
-		SELECT pos FROM feed WHERE pos < coalesce((SELECT min(pos) FROM feed WHERE at >= ?), 1 << 62)
+		SELECT pos FROM feed WHERE pos < coalesce((SELECT pos FROM feed WHERE at >= ? ORDER BY pos LIMIT 1), 1 << 62)
 			AND pos <= coalesce((SELECT min(pos) FROM position), 1 << 62) ORDER BY pos LIMIT ?)`, before, int64(trimStep))
 	if err != nil {
 		return 0, err

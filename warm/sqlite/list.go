@@ -1,6 +1,7 @@
 package sqlite
 
 import (
+	"bytes"
 	"context"
 	"database/sql/driver"
 	"errors"
@@ -92,15 +93,18 @@ func (s *Store) live(ctx context.Context, c *conn, sc scan, now time.Time, each 
 	if sc.projections {
 		q.WriteString(` LEFT JOIN projection p ON p.kid = h.kid`)
 	}
-	q.WriteString(` WHERE n.tenant = ? AND n.name = ? AND h.id >= ? AND h.id > ? AND h.op = 1 AND (h.expires = 0 OR h.expires > ? OR h.flags & 1 = 1)`)
-	base := []any{sc.tenant, sc.namespace, nil, []byte(sc.after), micros(now)}
+	q.WriteString(` WHERE n.tenant = ? AND n.name = ? AND h.op = 1 AND (h.expires = 0 OR h.expires > ? OR h.flags & 1 = 1)`)
+	base := []any{sc.tenant, sc.namespace, micros(now)}
 	if sc.user != "" {
 		q.WriteString(` AND h.user = ? AND h.user <> ''`) // the second for the partial index
 		base = append(base, sc.user)
 	}
 	for _, sp := range spans(sc.prefix, sc.prefixes) {
-		text, args := q.String(), append([]any(nil), base...)
-		args[2] = sp.from
+		// One bound at each end, so that a late page does not read the early ones.
+		text, args := q.String()+` AND h.id >= ?`, append(append([]any(nil), base...), sp.from)
+		if after := []byte(sc.after); bytes.Compare(after, sp.from) >= 0 {
+			text, args = q.String()+` AND h.id > ?`, append(append([]any(nil), base...), after)
+		}
 		if sp.to != nil {
 			text += ` AND h.id < ?`
 			args = append(args, sp.to)

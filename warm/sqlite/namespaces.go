@@ -52,8 +52,9 @@ func (t *txn) namespace(tenant, name string) (*namespace, error) {
 	return n, nil
 }
 
-// store writes the row.
+// store writes the row, after it was changed in memory.
 func (t *txn) store(n *namespace) (err error) {
+	t.stored = true
 	bit := func(b bool) int64 {
 		if b {
 			return 1

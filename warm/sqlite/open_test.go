@@ -215,7 +215,7 @@ func TestVerifyFindsAPragmaThatDidNotTake(t *testing.T) {
 	if err := c.script(`PRAGMA synchronous = NORMAL`); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.verify(false); err == nil || !strings.Contains(err.Error(), "synchronous") {
+	if err := c.verify(pragmas(false)); err == nil || !strings.Contains(err.Error(), "synchronous") {
 		t.Fatalf("error %v, want one that names synchronous", err)
 	}
 }

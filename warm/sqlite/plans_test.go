@@ -19,11 +19,12 @@ func TestPlans(t *testing.T) {
 	s := fresh(t)
 	for _, c := range []struct{ name, query, want string }{
 		{"load", `SELECT h.kid, v.body` + ofKey + ` LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version` + whereKey, "version_key (kid=? AND version=?)"},
-		{"list", `SELECT h.id` + ofKey + ` WHERE n.tenant = ? AND n.name = ? AND h.id >= ? AND h.id > ? AND h.op = 1 AND h.id < ? ORDER BY h.id`, "sqlite_autoindex_head_1 (ns=? AND id>? AND id<?)"},
+		{"list", `SELECT h.id` + ofKey + ` WHERE n.tenant = ? AND n.name = ? AND h.op = 1 AND h.id > ? AND h.id < ? ORDER BY h.id`, "sqlite_autoindex_head_1 (ns=? AND id>? AND id<?)"},
 		{"list of a user", `SELECT h.id` + ofKey + ` WHERE n.tenant = ? AND n.name = ? AND h.id > ? AND h.user = ? AND h.user <> '' ORDER BY h.id`, "head_user (ns=? AND user=? AND id>?)"},
 		{"expired", `SELECT h.id FROM head h WHERE h.expires > 0 AND h.flags & 1 = 0 AND h.expires <= ? ORDER BY h.expires`, "head_expires (expires>? AND expires<?)"},
 		{"tombstones", `SELECT h.kid FROM head h WHERE h.ns = ? AND h.op > 1 AND h.updated < ? ORDER BY h.updated`, "head_tombstone (ns=? AND updated<?)"},
 		{"bytes in version rows", `SELECT sum(size) FROM version`, "COVERING INDEX version_key"},
+		{"trim", `SELECT pos FROM feed WHERE at >= ? ORDER BY pos LIMIT 1`, "SCAN feed"},
 		{"batch", `SELECT results FROM feed WHERE batch = ?`, "feed_batch (batch=?)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

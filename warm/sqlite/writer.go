@@ -26,6 +26,8 @@ type txn struct {
 	feed []warm.FeedChange
 	// committed runs after the commit, before anyone else gets the writer.
 	committed func()
+	// stored says that a namespace's row was written.
+	stored bool
 	// wrote says that something besides the feed was written, such as an
 	// idempotency row.
 	wrote bool
@@ -61,6 +63,7 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 	if _, err := w.exec(`BEGIN IMMEDIATE`); err != nil {
 		return s.explain(err)
 	}
+	t := &txn{writer: w, s: s, now: s.now()}
 	done := false
 	defer func() {
 		if done {
@@ -69,9 +72,10 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 		// Also after a panic in fn. SQLite may have rolled back by itself, as
 		// it does when the disk is full; ROLLBACK then fails, and that is fine.
 		_, _ = w.exec(`ROLLBACK`)
-		clear(w.namespaces)
+		if t.stored {
+			clear(w.namespaces)
+		}
 	}()
-	t := &txn{writer: w, s: s, now: s.now()}
 	if err := fn(t); err != nil {
 		if errors.Is(err, errRollback) {
 			return nil

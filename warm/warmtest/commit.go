@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -191,6 +192,50 @@ func testCommit(t *testing.T, h Harness) {
 		}
 		equal(f, "the head", f.load(key("a")).Head, warm.Head{})
 		equal(f, "entries of the feed", len(f.feed()), 0)
+	})
+	t.Run("a caller who gives up while it waits is told the truth", func(t *testing.T) {
+		f := setup(t, h)
+		k := key("k")
+		ctx, cancel := context.WithCancel(f.ctx)
+		held, release := make(chan struct{}), make(chan struct{})
+		var wg sync.WaitGroup
+		wg.Go(func() {
+			_, _, err := f.store.Atomic(f.ctx, uuid.New(), []tiering.Key{k}, nil, func([]warm.Current) ([]warm.Change, error) {
+				close(held)
+				<-release
+				return []warm.Change{change(k, put(`1`))}, nil
+			})
+			if err != nil {
+				t.Error(err)
+			}
+		})
+		<-held
+		b := batch(change(k, put(`2`)))
+		answer := make(chan error, 1)
+		go func() {
+			_, err := f.store.Commit(ctx, b)
+			answer <- err
+		}()
+		cancel()
+		var err error
+		select { // a driver may also wait for the lock to its end
+		case err = <-answer:
+			close(release)
+		case <-time.After(100 * time.Millisecond):
+			close(release)
+			err = <-answer
+		}
+		wg.Wait()
+		committed := err == nil
+		if errors.Is(err, warm.ErrOutcomeUnknown) {
+			_, committed, err = f.store.Resolve(f.ctx, b)
+			f.no(err)
+		}
+		want := `1`
+		if committed {
+			want = `2`
+		}
+		f.body(k, want)
 	})
 	t.Run("a batch id commits once", func(t *testing.T) {
 		f := setup(t, h)

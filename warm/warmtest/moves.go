@@ -134,6 +134,20 @@ func testMoves(t *testing.T, h Harness) {
 		equal(f, "promoted after a delete", moved, false)
 		equal(f, "live", f.live(k), false)
 	})
+	t.Run("a document demoted again is found by its new content", func(t *testing.T) {
+		f := demoted(t)
+		f.must(k, op(tiering.OpDelete))
+		f.must(k, put(`{"s":"new"}`))
+		f.archived("s2", tiering.CopyVerified, tiering.CopyVerified, k, 3, 3)
+		moved, err := f.store.Demote(f.ctx, k, 3, f.clock.Now().Add(time.Minute))
+		f.no(err)
+		equal(f, "demoted", moved, true)
+		filter, err := warm.ParseFilter([]byte(`{"s":"new"}`))
+		f.no(err)
+		items, _, err := f.store.Query(f.ctx, warm.Query{Tenant: tenant, Namespace: space, Filter: filter, Limit: 10})
+		f.no(err)
+		equal(f, "found", ids(items), "k")
+	})
 	t.Run("retiring superseded versions", func(t *testing.T) {
 		f := setup(t, h)
 		for range 4 {
