@@ -28,6 +28,7 @@ import (
 	"github.com/tierd/tierd/router"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
+	"github.com/tierd/tierd/warm/sqlite"
 )
 
 // Config says where each tier is. The zero value keeps everything under
@@ -49,6 +50,9 @@ type Config struct {
 	Logger *slog.Logger
 	// TracerProvider receives spans; nil makes none.
 	TracerProvider trace.TracerProvider
+	// Version is what status and metrics say this program is; "" is what the Go
+	// toolchain recorded.
+	Version string
 	// Clock is the clock of the embedded warm tier, for tests; nil is time.Now.
 	Clock func() time.Time
 }
@@ -66,6 +70,9 @@ type Node struct {
 
 var _ tiering.Service = (*Node)(nil)
 
+// ErrInUse says that another process has the data folder open.
+var ErrInUse = sqlite.ErrInUse
+
 // Open puts a node together and starts its background work. One process at a
 // time may open the same data folder.
 func Open(ctx context.Context, c Config) (*Node, error) {
@@ -75,7 +82,10 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	m, err := telemetry.New(telemetry.Options{Version: Version(), TracerProvider: c.TracerProvider})
+	if c.Version == "" {
+		c.Version = Version()
+	}
+	m, err := telemetry.New(telemetry.Options{Version: c.Version, TracerProvider: c.TracerProvider})
 	if err != nil {
 		return nil, err
 	}
@@ -98,7 +108,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	})
 	n.Router = router.New(router.Config{
 		Hot: hot, Warm: warm, Archive: archive, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
-		Recorder: m.Router(), Logger: c.Logger, Version: Version(), Parked: n.engine.Parked,
+		Recorder: m.Router(), Logger: c.Logger, Version: c.Version, Parked: n.engine.Parked,
 	})
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop

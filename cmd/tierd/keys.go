@@ -45,7 +45,7 @@ func (f keyStoreFlags) use(ctx context.Context, p *process, kctx *kong.Context, 
 	if err != nil {
 		return err
 	}
-	node, err := p.openNode(ctx, loaded, p.logger(loaded))
+	node, err := p.openNode(ctx, loaded, p.logger(loaded), nil)
 	if err != nil {
 		return err
 	}

@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tierd/tierd"
 	"github.com/tierd/tierd/internal/config"
@@ -40,13 +41,18 @@ func (c *serveCommand) Run(ctx context.Context, p *process, kctx *kong.Context) 
 		return err
 	}
 	log := p.logger(loaded)
+	traces, err := openTraces(ctx)
+	if err != nil {
+		return err
+	}
+	defer traces.shutdown(log)
 	// The port is taken first: it is the cheapest to fail on, and clients that
 	// come early wait in its queue.
 	ln, err := listen(ctx, loaded.Listen)
 	if err != nil {
 		return err
 	}
-	node, err := p.openNode(ctx, loaded, log)
+	node, err := p.openNode(ctx, loaded, log, traces.provider())
 	if err != nil {
 		return errors.Join(err, ln.Close())
 	}
@@ -56,11 +62,12 @@ func (c *serveCommand) Run(ctx context.Context, p *process, kctx *kong.Context) 
 // serve answers on ln until ctx ends, and closes ln.
 func (p *process) serve(ctx context.Context, loaded *config.Loaded, node *tierd.Node, ln net.Listener, tlsConfig *tls.Config, log *slog.Logger) error {
 	options := server.Options{
-		As:      func(who tiering.Principal) tiering.Service { return node.As(who) },
-		Ready:   node.Ready,
-		Metrics: node.Metrics(),
-		Version: buildVersion(),
-		Logger:  log,
+		As:       func(who tiering.Principal) tiering.Service { return node.As(who) },
+		Ready:    node.Ready,
+		Metrics:  node.Metrics(),
+		Recorder: node.Telemetry().Server(),
+		Version:  buildVersion(),
+		Logger:   log,
 	}
 	if loaded.RequireKeys {
 		options.Authenticate = node.Authenticate
@@ -168,7 +175,7 @@ func (p *process) logger(loaded *config.Loaded) *slog.Logger {
 
 // openNode opens the tiers. Only what somebody set is passed on, so that the
 // node's own defaults hold for the rest.
-func (p *process) openNode(ctx context.Context, loaded *config.Loaded, log *slog.Logger) (*tierd.Node, error) {
+func (p *process) openNode(ctx context.Context, loaded *config.Loaded, log *slog.Logger, traces trace.TracerProvider) (*tierd.Node, error) {
 	node, err := tierd.Open(ctx, tierd.Config{
 		Data:         loaded.Data,
 		Hot:          loaded.Given("hot"),
@@ -178,14 +185,18 @@ func (p *process) openNode(ctx context.Context, loaded *config.Loaded, log *slog
 		HotBytes:     loaded.HotBytes,
 		NoAutoCreate: !loaded.AutoCreate,
 		Logger:       log,
+		Version:      buildVersion(),
+
+		TracerProvider: traces,
 	})
-	if err != nil {
-		return nil, &advisedError{
-			fmt.Errorf("open the tiers: %w", err),
-			fmt.Sprintf("one daemon at a time may use a data folder: stop the other one that uses %s, or name another with --data", loaded.Data),
-		}
+	if err == nil {
+		return node, nil
 	}
-	return node, nil
+	err = fmt.Errorf("open the tiers: %w", err)
+	if !errors.Is(err, tierd.ErrInUse) {
+		return nil, err
+	}
+	return nil, &advisedError{err, fmt.Sprintf("one daemon at a time may use a data folder: stop the other one that uses %s, or name another with --data", loaded.Data)}
 }
 
 // closeGrace is how long a node may take to put its tiers away.

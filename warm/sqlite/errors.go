@@ -10,6 +10,10 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
+// ErrInUse says that another process, or another Store of this one, has the
+// file open.
+var ErrInUse = errors.New("another process, or another Store of this one, has it open")
+
 // errClosed is returned by every method after Close.
 var errClosed = errors.New("the store is closed")
 

@@ -19,7 +19,7 @@ func lockFile(path string) (*os.File, error) {
 	}
 	if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB); err != nil {
 		if errors.Is(err, syscall.EWOULDBLOCK) {
-			err = errors.New("another process, or another Store of this one, has it open")
+			err = ErrInUse
 		}
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}

@@ -18,7 +18,7 @@ func lockFile(path string) (*os.File, error) {
 	const flags = windows.LOCKFILE_EXCLUSIVE_LOCK | windows.LOCKFILE_FAIL_IMMEDIATELY
 	if err := windows.LockFileEx(windows.Handle(f.Fd()), flags, 0, 1, 0, new(windows.Overlapped)); err != nil {
 		if errors.Is(err, windows.ERROR_LOCK_VIOLATION) {
-			err = errors.New("another process, or another Store of this one, has it open")
+			err = ErrInUse
 		}
 		return nil, errors.Join(fmt.Errorf("lock %s: %w", path, err), f.Close())
 	}
