@@ -27,6 +27,7 @@ type Store interface {
 	Mover
 	Walker
 	Clock
+	Merger
 	Namespaces
 	Leases
 	Admin

@@ -20,8 +20,8 @@ func (s *Store) StartSegment(ctx context.Context, info tiering.SegmentInfo) erro
 		if started.IsZero() {
 			started = t.now
 		}
-		_, err := t.exec(`INSERT INTO segment (name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		_, err := t.exec(`INSERT INTO segment (name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started, fence)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT value FROM meta WHERE name = 'erase_fence'), 0))`,
 			info.Name, info.Tenant, string(tiering.SegmentStarted), info.Token, info.Size, info.RawSize, digestBlob(info.SHA256), info.Count,
 			nanos(info.MinTime), nanos(info.MaxTime), string(ranges), copyText(info.Copies[0]), copyText(info.Copies[1]), micros(started))
 		if resultCode(err) == codeConstraint {
@@ -33,41 +33,72 @@ func (s *Store) StartSegment(ctx context.Context, info tiering.SegmentInfo) erro
 
 // FinishSegment implements warm.Catalog.
 func (s *Store) FinishSegment(ctx context.Context, info tiering.SegmentInfo, locations []tiering.Location, reader string, pos int64) error {
-	ranges, err := json.Marshal(info.Ranges)
+	f, err := newFinish(info, locations)
 	if err != nil {
 		return err
 	}
-	blocks := make([]string, len(locations))
-	for i, l := range locations {
-		b, err := json.Marshal(l.Blocks)
-		if err != nil {
-			return err
-		}
-		blocks[i] = string(b)
-	}
 	return s.write(ctx, func(t *txn) error {
-		n, err := t.exec(`UPDATE segment SET state = ?, size = ?, raw_size = ?, sha256 = ?, count = ?, min_time = ?, max_time = ?, ranges = ?, copy0 = ?, copy1 = ?
-			WHERE name = ? AND token = ? AND state = 'started'`,
-			string(tiering.SegmentFinished), info.Size, info.RawSize, digestBlob(info.SHA256), info.Count, nanos(info.MinTime), nanos(info.MaxTime),
-			string(ranges), copyText(info.Copies[0]), copyText(info.Copies[1]), info.Name, info.Token)
-		if err != nil {
+		if err := t.finish(f); err != nil || reader == "" {
 			return err
-		}
-		if n == 0 {
-			return tiering.Errorf(tiering.CodeFenced, "segment %s is not started under token %d", info.Name, info.Token)
-		}
-		for i, l := range locations {
-			if _, err := t.exec(`INSERT INTO location (tenant, namespace, id, segment, min_version, max_version, min_time, max_time, blocks)
-				VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID), info.Name,
-				l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime), blocks[i]); err != nil {
-				return err
-			}
-		}
-		if reader == "" {
-			return nil
 		}
 		return t.setPosition(reader, pos)
 	})
+}
+
+// finish is a segment that is to be finished, with what of it is stored as JSON.
+type finish struct {
+	info      tiering.SegmentInfo
+	locations []tiering.Location
+	ranges    string
+	blocks    []string // of each location
+}
+
+func newFinish(info tiering.SegmentInfo, locations []tiering.Location) (finish, error) {
+	f := finish{info: info, locations: locations, blocks: make([]string, len(locations))}
+	ranges, err := json.Marshal(info.Ranges)
+	if err != nil {
+		return f, err
+	}
+	f.ranges = string(ranges)
+	for i, l := range locations {
+		b, err := json.Marshal(l.Blocks)
+		if err != nil {
+			return f, err
+		}
+		f.blocks[i] = string(b)
+	}
+	return f, nil
+}
+
+// finish makes a started segment finished, with its locations.
+func (t *txn) finish(f finish) error {
+	info := &f.info
+	n, err := t.exec(`UPDATE segment SET state = ?, size = ?, raw_size = ?, sha256 = ?, count = ?, min_time = ?, max_time = ?, ranges = ?, copy0 = ?, copy1 = ?
+		WHERE name = ? AND token = ? AND state = 'started'`,
+		string(tiering.SegmentFinished), info.Size, info.RawSize, digestBlob(info.SHA256), info.Count, nanos(info.MinTime), nanos(info.MaxTime),
+		f.ranges, copyText(info.Copies[0]), copyText(info.Copies[1]), info.Name, info.Token)
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return tiering.Errorf(tiering.CodeFenced, "segment %s is not started under token %d", info.Name, info.Token)
+	}
+	if err := t.unfenced(info.Name); err != nil {
+		return err
+	}
+	return t.locate(f)
+}
+
+// locate adds the locations of a segment.
+func (t *txn) locate(f finish) error {
+	for i, l := range f.locations {
+		if _, err := t.exec(`INSERT INTO location (tenant, namespace, id, segment, min_version, max_version, min_time, max_time, blocks)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID), f.info.Name,
+			l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime), f.blocks[i]); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // AbandonSegment implements warm.Catalog. A finished segment stays.

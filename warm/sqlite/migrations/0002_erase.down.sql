@@ -1,0 +1,3 @@
+ALTER TABLE segment DROP COLUMN fence;
+DROP TABLE erasure_segment;
+DROP TABLE erasure;
