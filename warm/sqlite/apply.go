@@ -28,7 +28,7 @@ func (t *txn) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !open(ns, c) {
+	if !writable(ns, c) {
 		return fill(results, warm.Result{Status: warm.NoNamespace}), nil
 	}
 	e, err := t.entry(ns, c.Key)
@@ -46,9 +46,9 @@ func (t *txn) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 	return results, t.carryOut(ns, c, e, bodies, results)
 }
 
-// open reports whether the change may be made in ns. The sweep may still
+// writable reports whether the change may be made in ns. The sweep may still
 // bury what expired in a namespace that was dropped.
-func open(ns *namespace, c *warm.Change) bool {
+func writable(ns *namespace, c *warm.Change) bool {
 	if c.Key.Reserved() || ns.known && !ns.deleted {
 		return true
 	}

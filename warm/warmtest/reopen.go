@@ -75,6 +75,24 @@ func testReopen(t *testing.T, h Harness) {
 		f.open()
 		check(f, before, snapshot)
 	})
+	t.Run("two daemons on one store", func(t *testing.T) {
+		if !h.Capabilities.Shared {
+			t.Skip("the driver serves one daemon")
+		}
+		f := setup(t, h)
+		other := h.Open(t, f.place, Options{Clock: f.clock.Now})
+		f.must(key("a"), put(`1`))
+		cur, err := other.Load(f.ctx, key("a"))
+		f.no(err)
+		equal(f, "what the other daemon reads", string(cur.Body), `1`)
+		_, ok, err := f.store.Acquire(f.ctx, "archive", "one", time.Minute)
+		f.no(err)
+		equal(f, "acquired", ok, true)
+		_, ok, err = other.Acquire(f.ctx, "archive", "two", time.Minute)
+		f.no(err)
+		equal(f, "acquired by the other daemon", ok, false)
+		f.no(other.Close())
+	})
 	t.Run("a closed store answers with errors", func(t *testing.T) {
 		f := setup(t, h)
 		s := f.store
