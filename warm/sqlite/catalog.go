@@ -20,10 +20,10 @@ func (s *Store) StartSegment(ctx context.Context, info tiering.SegmentInfo) erro
 		if started.IsZero() {
 			started = t.now
 		}
-		_, err := t.exec(`INSERT INTO segment (name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started, fence)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT value FROM meta WHERE name = 'erase_fence'), 0))`,
+		_, err := t.exec(`INSERT INTO segment (name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started, owner, fence)
+			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT value FROM meta WHERE name = 'erase_fence'), 0))`,
 			info.Name, info.Tenant, string(tiering.SegmentStarted), info.Token, info.Size, info.RawSize, digestBlob(info.SHA256), info.Count,
-			nanos(info.MinTime), nanos(info.MaxTime), string(ranges), copyText(info.Copies[0]), copyText(info.Copies[1]), micros(started))
+			nanos(info.MinTime), nanos(info.MaxTime), string(ranges), copyText(info.Copies[0]), copyText(info.Copies[1]), micros(started), info.Owner)
 		if resultCode(err) == codeConstraint {
 			return tiering.Errorf(tiering.CodeVersionConflict, "segment %s was started before: names never repeat", info.Name)
 		}
@@ -124,14 +124,14 @@ func (s *Store) SetCopy(ctx context.Context, name string, c tiering.Copy, state 
 	})
 }
 
-const segmentColumns = `name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started`
+const segmentColumns = `name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started, owner, deleting`
 
 func scanSegment(v []driver.Value) (info tiering.SegmentInfo, err error) {
 	info = tiering.SegmentInfo{
 		Name: text(v[0]), Tenant: text(v[1]), State: tiering.SegmentState(text(v[2])), Token: num(v[3]), Size: num(v[4]), RawSize: num(v[5]),
 		Count: num(v[7]), MinTime: fromNanos(num(v[8])), MaxTime: fromNanos(num(v[9])),
 		Copies:  [2]tiering.CopyState{tiering.CopyState(text(v[11])), tiering.CopyState(text(v[12]))},
-		Started: fromMicros(num(v[13])),
+		Started: fromMicros(num(v[13])), Owner: text(v[14]), Deleting: fromMicros(num(v[15])),
 	}
 	copy(info.SHA256[:], blob(v[6]))
 	return info, json.Unmarshal([]byte(text(v[10])), &info.Ranges)

@@ -176,7 +176,7 @@ func (c *conn) each(ctx context.Context, query string, args []any, row func([]dr
 	defer clear(s.vals)
 	for {
 		switch err := rows.Next(s.vals); {
-		case err == io.EOF:
+		case errors.Is(err, io.EOF):
 			return nil
 		case err != nil:
 			return err

@@ -25,8 +25,7 @@ const (
 
 // resultCode returns SQLite's primary result code, 0 when err is not SQLite's.
 func resultCode(err error) int {
-	var e *driverpkg.Error
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*driverpkg.Error](err); ok {
 		return e.Code() & 0xff
 	}
 	return 0
@@ -38,8 +37,7 @@ func (s *Store) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	var e *tiering.Error
-	if errors.As(err, &e) {
+	if _, ok := errors.AsType[*tiering.Error](err); ok {
 		return err
 	}
 	switch resultCode(err) {

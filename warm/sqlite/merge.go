@@ -29,7 +29,7 @@ func (s *Store) ReplaceSegments(ctx context.Context, info tiering.SegmentInfo, l
 			return err
 		}
 		for _, name := range old {
-			n, err := t.exec(`UPDATE segment SET state = 'deleting' WHERE name = ? AND state = 'finished' AND name <> ?`, name, info.Name)
+			n, err := t.exec(`UPDATE segment SET state = 'deleting', deleting = ? WHERE name = ? AND state = 'finished' AND name <> ?`, micros(t.now), name, info.Name)
 			if err != nil {
 				return err
 			}
@@ -63,8 +63,8 @@ func (s *Store) ForgetSegment(ctx context.Context, name string) error {
 // DropSegment implements warm.Merger. One that is not finished is left alone.
 func (s *Store) DropSegment(ctx context.Context, name string) (dropped bool, err error) {
 	err = s.write(ctx, func(t *txn) error {
-		n, err := t.exec(`UPDATE segment SET state = 'deleting' WHERE name = ?1 AND state = 'finished'
-			AND NOT EXISTS (SELECT 1 FROM location WHERE segment = ?1)`, name)
+		n, err := t.exec(`UPDATE segment SET state = 'deleting', deleting = ?2 WHERE name = ?1 AND state = 'finished'
+			AND NOT EXISTS (SELECT 1 FROM location WHERE segment = ?1)`, name, micros(t.now))
 		dropped = n > 0
 		if !dropped {
 			return orRollback(err)

@@ -126,7 +126,11 @@ func (p *page) sorted() (items []warm.Current, at []place) {
 func (p *page) Len() int           { return len(p.items) }
 func (p *page) Less(i, j int) bool { return p.before(p.items[j].at, p.items[i].at) }
 func (p *page) Swap(i, j int)      { p.items[i], p.items[j] = p.items[j], p.items[i] }
-func (p *page) Push(x any)         { p.items = append(p.items, x.(found)) }
+func (p *page) Push(x any) {
+	if f, ok := x.(found); ok { // offer pushes nothing else
+		p.items = append(p.items, f)
+	}
+}
 func (p *page) Pop() any {
 	last := p.items[len(p.items)-1]
 	p.items = p.items[:len(p.items)-1]

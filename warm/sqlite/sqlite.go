@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -82,8 +83,8 @@ func (s *Store) open(ctx context.Context) (err error) {
 		if err == nil {
 			return
 		}
-		for i := len(release) - 1; i >= 0; i-- {
-			err = errors.Join(err, release[i]())
+		for _, free := range slices.Backward(release) {
+			err = errors.Join(err, free())
 		}
 	}()
 	if s.lock, err = lockFile(filepath.Join(filepath.Dir(s.path), filepath.Base(s.path)+".LOCK")); err != nil {

@@ -2,7 +2,6 @@ package warmtest
 
 import (
 	"fmt"
-	"reflect"
 	"testing"
 	"time"
 
@@ -125,7 +124,7 @@ func testIdempotency(t *testing.T, h Harness) {
 			r := f.one(k, row)
 			f.status(r, warm.Replayed)
 			r.Status, r.Answer = warm.Done, nil
-			if !reflect.DeepEqual(r, first[i]) {
+			if fmt.Sprintf("%+v", r) != fmt.Sprintf("%+v", first[i]) {
 				t.Fatalf("%s came back as\n%+v\nwant\n%+v", row.Op, r, first[i])
 			}
 		}

@@ -60,8 +60,8 @@ type machine struct {
 	docs  map[string]*document
 }
 
-// fail stops the history, so that rapid makes it smaller.
-func (m *machine) fail(format string, args ...any) {
+// failf stops the history, so that rapid makes it smaller.
+func (m *machine) failf(format string, args ...any) {
 	m.rt.Helper()
 	m.rt.Fatalf(format, args...)
 }
@@ -86,7 +86,7 @@ func (m *machine) step() {
 		}
 		results, err := m.store.Commit(m.ctx, batch(changes...))
 		if err != nil {
-			m.fail("Commit: %v", err)
+			m.failf("Commit: %v", err)
 		}
 		for i, c := range changes {
 			m.check(c, results[i], m.apply(c, m.doc(c.Key.ID)))
@@ -222,7 +222,7 @@ func (d *document) row(row warm.Row, now time.Time) warm.Status {
 func (m *machine) check(c warm.Change, results []warm.Result, want []warm.Status) {
 	for i, r := range results {
 		if r.Status != want[i] {
-			m.fail("%s of %s, row %d: status %s, want %s", c.Rows[i].Op, c.Key, i, name(r.Status), name(want[i]))
+			m.failf("%s of %s, row %d: status %s, want %s", c.Rows[i].Op, c.Key, i, name(r.Status), name(want[i]))
 		}
 	}
 	m.same(c.Key.ID)
@@ -232,7 +232,7 @@ func (m *machine) check(c warm.Change, results []warm.Result, want []warm.Status
 func (m *machine) same(id string) {
 	cur, err := m.store.Load(m.ctx, tiering.Key{Tenant: tenant, Namespace: m.space, ID: id})
 	if err != nil {
-		m.fail("Load: %v", err)
+		m.failf("Load: %v", err)
 	}
 	h, d := cur.Head, m.doc(id)
 	got := document{version: h.Version, revision: h.Revision, exists: h.Op == tiering.OpPut, user: h.User, created: h.CreatedAt,
@@ -246,7 +246,7 @@ func (m *machine) same(id string) {
 		got.created, want.created = time.Time{}, time.Time{}
 	}
 	if got != want {
-		m.fail("%s stands as\n%+v\nwant\n%+v", id, got, want)
+		m.failf("%s stands as\n%+v\nwant\n%+v", id, got, want)
 	}
 }
 
@@ -268,10 +268,10 @@ func (m *machine) atomic() {
 	}
 	results, committed, err := m.store.Atomic(m.ctx, uuid.New(), keys, nil, func([]warm.Current) ([]warm.Change, error) { return changes, nil })
 	if err != nil {
-		m.fail("Atomic: %v", err)
+		m.failf("Atomic: %v", err)
 	}
 	if committed != ok {
-		m.fail("committed %v, want %v: %+v", committed, ok, results)
+		m.failf("committed %v, want %v: %+v", committed, ok, results)
 	}
 	for id, d := range after {
 		if ok {
@@ -297,15 +297,15 @@ func (m *machine) compare() {
 	}
 	page, err := m.store.List(m.ctx, warm.List{Tenant: tenant, Namespace: m.space, Limit: 10})
 	if err != nil {
-		m.fail("List: %v", err)
+		m.failf("List: %v", err)
 	}
 	if got := ids(page); got != strings.Join(want, " ") {
-		m.fail("listed %q, want %q", got, strings.Join(want, " "))
+		m.failf("listed %q, want %q", got, strings.Join(want, " "))
 	}
 	for _, cur := range page {
 		last, err := m.store.Versions(m.ctx, cur.Head.Key, 0, 1)
 		if err != nil || len(last) != 1 || last[0].Version != cur.Head.Version || !last[0].At.Equal(cur.Head.UpdatedAt) {
-			m.fail("the newest version row of %s is %+v, %v; its head %+v", cur.Head.Key, last, err, cur.Head)
+			m.failf("the newest version row of %s is %+v, %v; its head %+v", cur.Head.Key, last, err, cur.Head)
 		}
 	}
 }

@@ -1,0 +1,2 @@
+ALTER TABLE segment DROP COLUMN deleting;
+ALTER TABLE segment DROP COLUMN owner;
