@@ -84,9 +84,10 @@ type SegmentInfo struct {
 	Name    string
 	Tenant  string
 	State   SegmentState
-	Token   int64 // of the lease under which it was started
-	Size    int64 // bytes of the object
-	RawSize int64 // bytes of the bodies in it
+	Owner   string // name of the lease under which it was started
+	Token   int64  // of that lease
+	Size    int64  // bytes of the object
+	RawSize int64  // bytes of the bodies in it
 	SHA256  Digest
 	Count   int64 // records
 	MinTime time.Time
@@ -94,6 +95,9 @@ type SegmentInfo struct {
 	Ranges  []Range // feed positions of the tenant that it covers fully
 	Copies  [2]CopyState
 	Started time.Time
+	// Deleting is when it became deleting, zero until then. Its objects stay
+	// for a grace period, for readers that looked it up before.
+	Deleting time.Time
 }
 
 // Verified counts the verified copies.

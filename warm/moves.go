@@ -74,15 +74,15 @@ type Superseded struct {
 // Merger rewrites the catalog when segments are rewritten.
 type Merger interface {
 	// ReplaceSegments, in one transaction, makes s finished with its locations
-	// and the segments old deleting, without locations. It fails, changing
+	// and the segments old deleting as of now, without locations. It fails, changing
 	// nothing, when s was not started under its token, or one of old is not
 	// finished. Locations of keys that were erased meanwhile must not come
 	// back: it fails when erase orders were begun since s was started.
 	ReplaceSegments(ctx context.Context, s tiering.SegmentInfo, locations []tiering.Location, old []string) error
 	// ForgetSegment removes the row of a deleting segment whose objects are gone.
 	ForgetSegment(ctx context.Context, name string) error
-	// DropSegment makes a finished segment without locations deleting. It is
-	// false when it still has some.
+	// DropSegment makes a finished segment without locations deleting as of
+	// now. It is false when it still has some.
 	DropSegment(ctx context.Context, name string) (bool, error)
 	// KeysIn returns the keys that have a location in a segment, in key order
 	// above after.

@@ -53,6 +53,7 @@ func Run(t *testing.T, h Harness) {
 		{"query", testQuery},
 		{"feed", testFeed},
 		{"catalog", testCatalog},
+		{"deleting", testDeleting},
 		{"moves", testMoves},
 		{"walk", testWalk},
 		{"clock", testClock},
