@@ -112,8 +112,9 @@ func (a *Archive) both(do func(tiering.Copy) error) (errs [2]error) {
 // Write makes one copy of an object and reads it back. nil means that the
 // bucket holds exactly data, durably, whoever wrote it: writing the same bytes
 // again succeeds. When other bytes have the name, or what comes back differs,
-// the error is corrupt and the object is left as it is; when the bucket cannot
-// be asked it is unavailable or out_of_space, and the object may be there.
+// the error is corrupt and the object is left as it is; when the name was
+// occupied it is gone; when the bucket cannot be asked it is unavailable or
+// out_of_space, and the object may be there.
 func (a *Archive) Write(ctx context.Context, c tiering.Copy, name string, data []byte) error {
 	err := a.write(ctx, c, name, data)
 	return tiering.Wrap(err, "write "+name+" to "+c.String(), tiering.Cold, tiering.Key{})
@@ -137,6 +138,13 @@ func (a *Archive) write(ctx context.Context, c tiering.Copy, name string, data [
 		return err
 	}
 	if info.Size != int64(len(data)) {
+		taken, err := occupied(ctx, b, name)
+		if err != nil {
+			return err
+		}
+		if taken {
+			return errOccupied()
+		}
 		return corruptErr(created, "the bucket holds %d bytes under the name, %d were written", info.Size, len(data))
 	}
 	got, err := b.Read(ctx, name, 0, -1)
@@ -151,7 +159,8 @@ func (a *Archive) write(ctx context.Context, c tiering.Copy, name string, data [
 }
 
 // OpenObject reads one copy of a segment whole and checks it, for verification
-// and rebuild. not_found means that the bucket answered and has no such object.
+// and rebuild. not_found means that the bucket answered and has no such object,
+// gone that the name is occupied: see Occupy.
 func (a *Archive) OpenObject(ctx context.Context, c tiering.Copy, name string) (*Segment, error) {
 	s, _, err := a.openObject(ctx, c, name)
 	return s, tiering.Wrap(err, "open "+name+" in "+c.String(), tiering.Cold, tiering.Key{})
@@ -164,6 +173,9 @@ func (a *Archive) openObject(ctx context.Context, c tiering.Copy, name string) (
 	}
 	if err != nil {
 		return nil, nil, err
+	}
+	if Occupied(data) {
+		return nil, nil, errOccupied()
 	}
 	s, err := OpenSegment(bytes.NewReader(data), int64(len(data)))
 	return s, data, err
