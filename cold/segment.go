@@ -1,6 +1,7 @@
 package cold
 
 import (
+	"context"
 	"crypto/sha256"
 	"hash/crc32"
 	"io"
@@ -38,6 +39,19 @@ func OpenSegment(r io.ReaderAt, size int64) (*Segment, error) {
 	}
 	if tiering.Digest(h.Sum(nil)) != s.foot.sum {
 		return nil, corruptf("segment fails its SHA-256")
+	}
+	return s, s.checkIndex()
+}
+
+// Survey opens a segment by its header, index and footer alone, a few ranged
+// reads of an object of size bytes in b: enough to know what it holds and
+// where. Each is checked on its own; the blocks are not looked at, and Records
+// reads them one by one, under ctx too. Errors are those of OpenSegment, and
+// the bucket's own.
+func Survey(ctx context.Context, b Bucket, name string, size int64) (*Segment, error) {
+	s, err := openIndex(&objectReader{ctx, b, name}, size)
+	if err != nil {
+		return nil, err
 	}
 	return s, s.checkIndex()
 }
