@@ -84,6 +84,11 @@ type Merger interface {
 	// DropSegment makes a finished segment without locations deleting as of
 	// now. It is false when it still has some.
 	DropSegment(ctx context.Context, name string) (bool, error)
+	// DropIntent makes a started segment deleting as of now: whoever started it
+	// can no longer finish it, and what of it reached the buckets is collected
+	// like everything else that is deleting. It is false for one that is not
+	// started.
+	DropIntent(ctx context.Context, name string) (bool, error)
 	// KeysIn returns the keys that have a location in a segment, in key order
 	// above after.
 	KeysIn(ctx context.Context, segment string, after tiering.Key, limit int) ([]tiering.Key, error)

@@ -51,4 +51,26 @@ func testDeleting(t *testing.T, h Harness) {
 		equal(f, "dropped", dropped, true)
 		equal(f, "deleting as of now", segment(f, "seg-1").Deleting.Equal(f.clock.Now()), true)
 	})
+	t.Run("a dropped intent is deleting, and its writer cannot finish it", func(t *testing.T) {
+		f := setup(t, h)
+		s := tiering.SegmentInfo{Name: "seg-1", Tenant: tenant, Owner: "archive", Token: 1}
+		f.no(f.store.StartSegment(f.ctx, s))
+		f.clock.advance(time.Minute)
+		dropped, err := f.store.DropIntent(f.ctx, "seg-1")
+		f.no(err)
+		equal(f, "dropped", dropped, true)
+		if got := segment(f, "seg-1"); got.State != tiering.SegmentDeleting || !got.Deleting.Equal(f.clock.Now()) {
+			t.Fatalf("the dropped intent: %+v", got)
+		}
+		if err := f.store.FinishSegment(f.ctx, s, nil, "archive", 5); err == nil {
+			t.Fatal("a dropped intent was finished")
+		}
+		f.archived("seg-2", tiering.CopyVerified, tiering.CopyVerified, k, 1, 2)
+		for _, name := range []string{"seg-1", "seg-2", "seg-3"} {
+			dropped, err := f.store.DropIntent(f.ctx, name)
+			f.no(err)
+			equal(f, "dropped "+name, dropped, false)
+		}
+		equal(f, "a finished segment", segment(f, "seg-2").State, tiering.SegmentFinished)
+	})
 }

@@ -1,0 +1,21 @@
+package sqlite
+
+import (
+	"context"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// DropIntent implements warm.Merger.
+func (s *Store) DropIntent(ctx context.Context, name string) (dropped bool, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		n, err := t.exec(`UPDATE segment SET state = ?, deleting = ? WHERE name = ? AND state = ?`,
+			string(tiering.SegmentDeleting), micros(t.now), name, string(tiering.SegmentStarted))
+		dropped = n > 0
+		if !dropped {
+			return orRollback(err)
+		}
+		return err
+	})
+	return dropped && err == nil, err
+}
