@@ -12,6 +12,9 @@ import (
 // in a commit.
 func (r *Router) admit(verb tiering.Verb, ns, id string) (tiering.Key, error) {
 	k := r.key(ns, id)
+	if err := r.open(); err != nil {
+		return k, err
+	}
 	if err := k.Validate(); err != nil {
 		return k, err
 	}
@@ -27,6 +30,9 @@ func (r *Router) admit(verb tiering.Verb, ns, id string) (tiering.Key, error) {
 
 // admitNamespace is admit for calls on a whole namespace.
 func (r *Router) admitNamespace(verb tiering.Verb, ns string) error {
+	if err := r.open(); err != nil {
+		return err
+	}
 	if err := tiering.ValidateNamespace(ns); err != nil {
 		return err
 	}
@@ -62,6 +68,14 @@ func (r *Router) admin() error {
 // that is not is answered like one that does not exist.
 func (r *Router) mayRead(owner string) bool {
 	return r.who.Scope.User == "" || r.who.Scope.User == owner
+}
+
+// foreign refuses a write of a document that has another owner.
+func (r *Router) foreign() error {
+	if r.who.Scope.User != "" {
+		return tiering.Errorf(tiering.CodeForbidden, "the document belongs to another user")
+	}
+	return tiering.Errorf(tiering.CodeWrongKind, "the document belongs to another user: a user is fixed when the key is created")
 }
 
 // ownerOf joins the user a caller asked for with the principal's own.

@@ -4,13 +4,11 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 
 	"github.com/google/uuid"
 
-	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/internal/jsondoc"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -144,7 +142,7 @@ func (r *Router) batchIdempotency(b tiering.Batch) (*warm.Idempotency, error) {
 	if err != nil {
 		return nil, tiering.Invalidf("the operations cannot be read: %v", err)
 	}
-	return &warm.Idempotency{Tenant: r.who.Tenant, Key: b.IdempotencyKey, Hash: requestHash("batch", &mutation{}, [][]byte{asked})}, nil
+	return &warm.Idempotency{Tenant: r.who.Tenant, Key: b.IdempotencyKey, Hash: requestHash("batch", &mutation{row: warm.Row{User: r.who.Scope.User}}, [][]byte{asked})}, nil
 }
 
 // atomicRun is one atomic batch under way.
@@ -177,7 +175,7 @@ func (t *atomicRun) decide(current []warm.Current) ([]warm.Change, error) {
 			if cur.Body == nil {
 				return nil, errBaseInCold
 			}
-			s.base = base{version: cur.Head.Version, body: cur.Body}
+			s.base = base{version: cur.Head.Version, body: cur.Body, user: cur.Head.User}
 		}
 		at[t.keys[i]] = s
 	}
@@ -206,9 +204,9 @@ func (t *atomicRun) decide(current []warm.Current) ([]warm.Change, error) {
 // step runs one operation.
 func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
 	if !op.mutation.cond.Holds(s.version) {
-		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: s.head.Version, Detail: "another version stands: nothing of the batch was done"}
+		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: s.version, Detail: "another version stands: nothing of the batch was done"}
 	}
-	visible := t.owner == "" || !s.live || s.head.User == t.owner
+	visible := t.owner == "" || !s.live || s.user == t.owner
 	res := &t.results[i]
 	*res = tiering.OpResult{Status: http.StatusOK}
 	op.change, op.row = -1, -1
@@ -231,6 +229,9 @@ func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
 		s.base, s.live, s.deleted = base{}, false, true
 		return nil
 	}
+	if !visible {
+		return tiering.Errorf(tiering.CodeForbidden, "the document belongs to another user: nothing of the batch was done")
+	}
 	var doc []byte
 	var err error
 	if op.Op == "edit" {
@@ -249,7 +250,11 @@ func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
 	if err := t.add(op, s, row); err != nil {
 		return err
 	}
-	s.base = base{version: s.head.Version + int64(op.row) + 1, body: doc}
+	owner := s.user
+	if !s.live {
+		owner = row.User
+	}
+	s.base = base{version: s.head.Version + int64(op.row) + 1, body: doc, user: owner}
 	s.live = true
 	return nil
 }
@@ -270,123 +275,4 @@ func (t *atomicRun) add(op *atomicOp, s *standing, row warm.Row) error {
 	op.change, op.row = s.change, len(c.Rows)
 	c.Rows = append(c.Rows, row)
 	return nil
-}
-
-type hotMark struct {
-	key    tiering.Key
-	token  hot.Token
-	marked bool
-}
-
-func (r *Router) markAll(ctx context.Context, ops []*atomicOp) map[tiering.Key]hotMark {
-	marks := map[tiering.Key]hotMark{}
-	for _, op := range ops {
-		if _, ok := marks[op.key]; ok || op.Op == "get" || op.Op == "check" {
-			continue
-		}
-		token := hot.Token(rand.Uint64() | 1)
-		err := r.onHot(ctx, func(ctx context.Context) error { return r.Hot.Mark(ctx, op.key, token) })
-		marks[op.key] = hotMark{op.key, token, err == nil}
-	}
-	return marks
-}
-
-// unmarkAll lifts the marks of a batch that did not commit. Where that is not
-// known they lapse.
-func (r *core) unmarkAll(marks map[tiering.Key]hotMark, err error) {
-	if errors.Is(err, warm.ErrOutcomeUnknown) || errors.Is(err, context.DeadlineExceeded) {
-		return
-	}
-	for _, m := range marks {
-		_ = r.unmark(m.key, m.token, m.marked) // a mark that stays lapses by itself
-	}
-}
-
-// finishAtomic turns the transaction's outcome into the answer.
-func (r *Router) finishAtomic(ctx context.Context, t *atomicRun, results [][]warm.Result, committed bool, marks map[tiering.Key]hotMark) (*tiering.BatchResult, error) {
-	if replayed, err := replayedBatch(t, results); replayed != nil || err != nil {
-		r.unmarkAll(marks, nil)
-		return replayed, err
-	}
-	if !committed {
-		r.unmarkAll(marks, nil)
-		return nil, r.atomicRefusal(ctx, t, results)
-	}
-	settled := map[tiering.Key]bool{}
-	for i, op := range t.ops {
-		if op.change < 0 {
-			continue
-		}
-		row := results[op.change][op.row]
-		last := op.row == len(results[op.change])-1
-		m := &mutation{key: op.key, row: t.changes[op.change].Rows[op.row], result: row}
-		if last && !settled[op.key] {
-			settled[op.key] = true
-			mark := marks[op.key]
-			m.hotOK = r.settle(ctx, op.policy, m, mark.token, mark.marked)
-		}
-		rc, err := r.receipt(ctx, op.policy, m, m.hotOK)
-		if err != nil {
-			return nil, atOp(err, i)
-		}
-		t.results[i].Receipt = rc
-		if rc.Created && t.results[i].Status == http.StatusOK {
-			t.results[i].Status = http.StatusCreated
-		}
-	}
-	return &tiering.BatchResult{Results: t.results}, nil
-}
-
-// replayedBatch answers a batch that was committed before.
-func replayedBatch(t *atomicRun, results [][]warm.Result) (*tiering.BatchResult, error) {
-	if len(results) == 0 || len(results[0]) == 0 {
-		return nil, nil
-	}
-	switch results[0][0].Status {
-	case warm.Mismatch:
-		return nil, tiering.Errorf(tiering.CodeIdempotencyMismatch, "this Idempotency-Key came with another request before")
-	case warm.Replayed:
-	default:
-		return nil, nil
-	}
-	out := &tiering.BatchResult{Replayed: true}
-	if err := json.Unmarshal(results[0][0].Answer, &out.Results); err != nil {
-		return nil, &tiering.Error{Code: tiering.CodeCorrupt, Tier: tiering.Warm, Err: err, Detail: "the stored answer cannot be read"}
-	}
-	// Receipts are made from the stored heads: row by row, as they were sent.
-	rows := map[tiering.Key][]warm.Result{}
-	for _, rs := range results {
-		for _, res := range rs {
-			rows[res.Head.Key] = append(rows[res.Head.Key], res)
-		}
-	}
-	for i, op := range t.ops {
-		if i >= len(out.Results) || op.Op == "get" || op.Op == "check" || len(rows[op.key]) == 0 {
-			continue
-		}
-		res := rows[op.key][0]
-		rows[op.key] = rows[op.key][1:]
-		out.Results[i].Receipt = &tiering.Receipt{Meta: res.Head.Meta(), Created: res.Created, Replayed: true}
-		if res.Created && out.Results[i].Status == http.StatusOK {
-			out.Results[i].Status = http.StatusCreated
-		}
-	}
-	return out, nil
-}
-
-// atomicRefusal says which operation warm refused.
-func (r *Router) atomicRefusal(ctx context.Context, t *atomicRun, results [][]warm.Result) error {
-	for i, op := range t.ops {
-		if op.change < 0 || op.change >= len(results) {
-			continue
-		}
-		m := &mutation{key: op.key, cond: tiering.IfVersion(1), row: warm.Row{Op: tiering.OpPut}, result: results[op.change][op.row]}
-		if s := m.result.Status; s == warm.Done || s == warm.NoChange {
-			continue
-		}
-		if _, err := r.receipt(ctx, op.policy, m, false); err != nil {
-			return atOp(err, i)
-		}
-	}
-	return tiering.Errorf(tiering.CodeUnavailable, "the batch was not committed: try again")
 }

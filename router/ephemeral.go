@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -12,16 +13,19 @@ import (
 // writer was faster.
 func (r *Router) swap(ctx context.Context, p *policy, m *mutation, next func(base) ([]byte, error)) (*tiering.Receipt, error) {
 	for {
-		l, err := r.Hot.Get(ctx, m.key, false)
+		l, err := r.look(ctx, m.key, false)
 		if err != nil {
 			return nil, tiering.Wrap(err, "", tiering.Hot, m.key)
 		}
 		at := base{}
-		if r.sound(l) {
+		switch {
+		case r.intact(l):
 			at = base{version: l.Entry.Meta.Version, body: l.Entry.Body}
+		case l.State == hot.Present: // damaged: out of the way of the swap
+			r.dropHot(ctx, m.key, l)
 		}
 		if !m.cond.Holds(at.version) {
-			return nil, &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: at.version, Detail: "another version stands: read it and try again"}
+			return nil, anotherStands(at.version)
 		}
 		doc, err := next(at)
 		if err != nil {
@@ -32,7 +36,7 @@ func (r *Router) swap(ctx context.Context, p *policy, m *mutation, next func(bas
 				return nil, err
 			}
 		}
-		e, ok, err := r.Hot.Swap(ctx, m.key, tiering.IfVersion(at.version), doc, ephemeralLife(p, m))
+		e, ok, err := r.swapHot(ctx, m.key, tiering.IfVersion(at.version), doc, ephemeralLife(p, m))
 		if err != nil {
 			return nil, tiering.Wrap(err, "", tiering.Hot, m.key)
 		}
@@ -44,6 +48,12 @@ func (r *Router) swap(ctx context.Context, p *policy, m *mutation, next func(bas
 			return nil, err
 		}
 	}
+}
+
+func (r *core) swapHot(ctx context.Context, key tiering.Key, cond tiering.Condition, doc []byte, life time.Duration) (hot.Entry, bool, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.HotTimeout)
+	defer cancel()
+	return r.Hot.Swap(ctx, key, cond, doc, life)
 }
 
 // ephemeralLife is the life of an ephemeral document: the caller's wish, else
@@ -59,13 +69,14 @@ func ephemeralLife(p *policy, m *mutation) time.Duration {
 	}
 }
 
-// ephemeral reads an ephemeral document.
+// ephemeral reads an ephemeral document. Its life is over when hot says so:
+// nobody else's clock counts.
 func (r *Router) ephemeral(ctx context.Context, key tiering.Key) (*tiering.Document, error) {
-	l, err := r.Hot.Get(ctx, key, false)
+	l, err := r.look(ctx, key, false)
 	if err != nil {
 		return nil, tiering.Wrap(err, "", tiering.Hot, key)
 	}
-	if !r.sound(l) {
+	if !r.intact(l) {
 		return nil, tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key")
 	}
 	meta := l.Entry.Meta

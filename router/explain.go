@@ -24,6 +24,9 @@ func (r *Router) explain(ctx context.Context, ns, id string) (*tiering.Explanati
 	if err != nil {
 		return nil, err
 	}
+	if !p.Durable() {
+		return nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: there is nothing to explain", ns)
+	}
 	cur, err := r.Warm.Head(ctx, key)
 	if err != nil {
 		return nil, tiering.Wrap(err, "", tiering.Warm, key)
@@ -70,7 +73,7 @@ func metaOf(cur warm.Current, segments []tiering.SegmentInfo) tiering.VersionMet
 
 func (r *core) hotPlace(ctx context.Context, key tiering.Key) tiering.CopyPlace {
 	c := tiering.CopyPlace{Tier: tiering.Hot, State: "absent"}
-	l, err := r.Hot.Get(ctx, key, false)
+	l, err := r.look(ctx, key, false)
 	switch {
 	case err != nil:
 		c.State = "unreachable"

@@ -15,6 +15,9 @@ import (
 type flights struct {
 	mu sync.Mutex
 	m  map[tiering.Key]*pair
+	// joinAll, for tests that need a naive router, lets every reader join the
+	// load under way.
+	joinAll bool
 }
 
 type pair struct{ running, next *flight }
@@ -24,6 +27,7 @@ type pair struct{ running, next *flight }
 type flight struct {
 	policy *policy
 	lease  hot.Token
+	old    bool // a write was settled here since it began; under flights.mu
 	done   chan struct{}
 	got    loaded
 	err    error
@@ -46,7 +50,7 @@ func (r *core) share(key tiering.Key, p *policy, lease hot.Token, fresh bool) *f
 		fs.m[key] = at
 		r.fly(key, at.running)
 		return at.running
-	case !fresh && lease == 0:
+	case fs.joinAll, !fresh && lease == 0 && !at.running.old:
 		return at.running
 	case at.next == nil:
 		at.next = newFlight(p, lease)
@@ -56,13 +60,24 @@ func (r *core) share(key tiering.Key, p *policy, lease hot.Token, fresh bool) *f
 	return at.next
 }
 
+// outdate keeps readers that come later from joining the load under way: it may
+// have read what stood before a write that is now acknowledged.
+func (fs *flights) outdate(key tiering.Key) {
+	fs.mu.Lock()
+	defer fs.mu.Unlock()
+	if at := fs.m[key]; at != nil {
+		at.running.old = true
+	}
+}
+
 func newFlight(p *policy, lease hot.Token) *flight {
 	return &flight{policy: p, lease: lease, done: make(chan struct{})}
 }
 
-// fly runs one load that no caller can cancel, then the one that waits.
+// fly runs one load that no caller can cancel, then the one that waits. flights
+// is locked.
 func (r *core) fly(key tiering.Key, f *flight) {
-	r.detached(func(ctx context.Context) {
+	err := r.detached(func(ctx context.Context) {
 		f.got, f.err = r.load(ctx, key, f.policy, f.lease)
 		fs := &r.flights
 		fs.mu.Lock()
@@ -76,6 +91,11 @@ func (r *core) fly(key tiering.Key, f *flight) {
 		fs.mu.Unlock()
 		close(f.done)
 	})
+	if err != nil {
+		f.err = err
+		delete(r.flights.m, key)
+		close(f.done)
+	}
 }
 
 func (f *flight) wait(ctx context.Context) (loaded, error) {

@@ -83,7 +83,7 @@ func (q *queue) compute(ctx context.Context, pc *preparedChain) (warm.Change, bo
 func (q *queue) reload(ctx context.Context, pc *preparedChain) bool {
 	cur, err := q.store.Load(ctx, pc.key)
 	if err != nil {
-		pc.fail(err)
+		pc.chain.fail(err)
 		return false
 	}
 	if cur.Head.Live(cur.Now) && cur.Body == nil {
@@ -92,7 +92,7 @@ func (q *queue) reload(ctx context.Context, pc *preparedChain) bool {
 			pc.base, pc.fresh = h, true
 			return true
 		}
-		pc.fail(errBaseInCold)
+		pc.chain.fail(errBaseInCold)
 		return false
 	}
 	pc.base, pc.fresh = baseOf(cur), true
@@ -106,7 +106,7 @@ func baseOf(cur warm.Current) *base {
 	if !cur.Head.Live(cur.Now) {
 		return &base{}
 	}
-	return &base{version: cur.Head.Version, body: cur.Body}
+	return &base{version: cur.Head.Version, body: cur.Body, user: cur.Head.User}
 }
 
 func newestHint(ms []*mutation) *base {
@@ -129,7 +129,7 @@ func (pc *preparedChain) evaluate() []warm.Row {
 		m.probeErr = nil
 		row := m.row
 		if !m.cond.Holds(at.version) {
-			m.probeErr = &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: at.version}
+			m.probeErr = anotherStands(at.version)
 			continue
 		}
 		if m.eval != nil {
@@ -140,11 +140,20 @@ func (pc *preparedChain) evaluate() []warm.Row {
 			}
 			m.row, m.before = row, at.body
 		}
-		at = base{version: at.version + 1, body: row.Body}
+		if at.version == 0 {
+			at.user = row.User
+		}
+		at = base{version: at.version + 1, body: row.Body, user: at.user}
 		pc.add(m, row, at)
 		rows = append(rows, row)
 	}
 	return rows
+}
+
+// anotherStands refuses a write whose condition names another version than
+// stands.
+func anotherStands(version int64) *tiering.Error {
+	return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: version, Detail: "another version stands: read it and try again"}
 }
 
 // refuseFailed finishes the mutations that failed on a base read from warm.
@@ -183,7 +192,7 @@ func (pc *preparedChain) settle(results []warm.Result) {
 			m.finish(warm.Result{}, withCurrent(m.probeErr, r.Head))
 		default:
 			if pc.known && r.Status == warm.Done {
-				pc.base = &base{version: r.Head.Version, body: pc.bases[i].body}
+				pc.base = &base{version: r.Head.Version, body: pc.bases[i].body, user: r.Head.User}
 			}
 			m.finish(r, r.Err)
 		}
@@ -200,21 +209,31 @@ func withCurrent(err error, h warm.Head) error {
 	return &c
 }
 
+// fail finishes every mutation of a chain that never got to rows.
 func (c *chain) fail(err error) {
 	for _, m := range c.all {
 		m.finish(warm.Result{}, err)
 	}
 }
 
-func (pc *preparedChain) fail(err error) {
+// refuse finishes the mutations whose rows warm refused. Where the data of one
+// of several is at fault they go round again, each alone.
+func (pc *preparedChain) refuse(err error) {
 	pc.base = nil
+	if len(pc.sent) > 1 && onesOwnFault(err) {
+		for _, m := range pc.sent {
+			m.alone, m.hint = true, nil
+			pc.again = append(pc.again, m)
+		}
+		return
+	}
 	for _, m := range pc.sent {
 		m.finish(warm.Result{}, err)
 	}
 }
 
-func (p *prepared) fail(err error) {
+func (p *prepared) refuse(err error) {
 	for _, pc := range p.chains {
-		pc.fail(err)
+		pc.refuse(err)
 	}
 }

@@ -182,7 +182,10 @@ func (r *Router) Authenticate(ctx context.Context, secret string) (tiering.Princ
 	if subtle.ConstantTimeCompare(proof[:], k.Hash[:]) != 1 || d == nil {
 		return tiering.Principal{}, wrong
 	}
-	if !k.ExpiresAt.IsZero() && !r.Clock().Before(k.ExpiresAt) {
+	switch over, err := r.over(ctx, k.ExpiresAt); {
+	case err != nil:
+		return tiering.Principal{}, tiering.Wrap(err, "authenticate", "", tiering.Key{})
+	case over:
 		return tiering.Principal{}, wrong
 	}
 	return tiering.Principal{Tenant: tenant, KeyID: id, Scope: k.Scope}, nil

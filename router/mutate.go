@@ -59,7 +59,7 @@ func (r *Router) mutation(ctx context.Context, verb tiering.Verb, ns, id string,
 	if p.RequireVersion && o.If.Unconditional() {
 		return nil, nil, tiering.Errorf(tiering.CodePreconditionRequired, "namespace %q asks for If-Match or If-None-Match on every write", ns)
 	}
-	if !p.Durable() && (user != "" || o.IdempotencyKey != "") {
+	if !p.Durable() && (owner != "" || o.IdempotencyKey != "") {
 		return nil, nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: user and Idempotency-Key need a durable class", ns)
 	}
 	m := &mutation{key: key, cond: o.If, row: warm.Row{
@@ -113,11 +113,18 @@ func (r *Router) delete(ctx context.Context, ns, id string, o tiering.WriteOptio
 	return r.write(ctx, "delete", p, m)
 }
 
-// namespaceKnown keeps a delete from creating a namespace.
+// namespaceKnown keeps a delete from creating a namespace. That one is not
+// known has to be true now: a delete that finds nothing to do is acknowledged.
 func (r *Router) namespaceKnown(ctx context.Context, ns string) (bool, error) {
 	p, err := r.policyOf(ctx, r.who.Tenant, ns)
+	if err == nil && !p.known {
+		p, err = r.loadPolicy(ctx, policyKey(r.who.Tenant, ns))
+	}
 	if err != nil {
 		return false, err
+	}
+	if p.known {
+		r.policies.forgetUnknown(policyKey(r.who.Tenant, ns))
 	}
 	return p.known, nil
 }
@@ -210,6 +217,9 @@ func (r *Router) compute(ctx context.Context, op string, p *policy, m *mutation,
 	}
 	m.hint = r.peek(ctx, m.key)
 	m.eval = func(b base) (warm.Row, error) {
+		if b.version != 0 && m.row.User != "" && m.row.User != b.user {
+			return warm.Row{}, r.foreign() // and what next would say of it is not theirs to know
+		}
 		doc, err := next(b)
 		if err == nil {
 			err = p.check(doc)
@@ -223,11 +233,11 @@ func (r *Router) compute(ctx context.Context, op string, p *policy, m *mutation,
 
 // peek looks for a base in hot. A wrong guess costs one more round, nothing else.
 func (r *core) peek(ctx context.Context, key tiering.Key) *base {
-	l, err := r.Hot.Get(ctx, key, false)
+	l, err := r.look(ctx, key, false)
 	if err != nil || !r.sound(l) {
 		return nil
 	}
-	return &base{version: l.Entry.Meta.Version, body: l.Entry.Body}
+	return &base{version: l.Entry.Meta.Version, body: l.Entry.Body, user: l.Entry.Meta.User}
 }
 
 // Touch moves the expiry of a standing document.
@@ -317,12 +327,18 @@ func (r *Router) rollback(ctx context.Context, ns, id string, version int64, o t
 	if err != nil {
 		return nil, err
 	}
+	if !r.mayRead(v.user) {
+		return nil, noVersion(version)
+	}
 	if v.op.Deleting() {
 		return nil, tiering.Unprocessablef("/version", "version %d is a deletion: delete the document instead", version)
 	}
 	if err := p.check(v.body); err != nil {
 		return nil, err
 	}
+	m.row.Body, m.row.Digest = v.body, v.digest
+	// Named before the owner is looked up: a retry finds the document standing.
+	r.nameRequest(m, o.IdempotencyKey, "rollback", []byte(tiering.IfVersion(version).String()))
 	// Back to life under its old owner; a standing document keeps its own.
 	if m.row.User == "" {
 		cur, err := r.Warm.Head(ctx, key)
@@ -333,7 +349,5 @@ func (r *Router) rollback(ctx context.Context, ns, id string, version int64, o t
 			m.row.User = v.user
 		}
 	}
-	m.row.Body, m.row.Digest = v.body, v.digest
-	r.nameRequest(m, o.IdempotencyKey, "rollback", []byte(tiering.IfVersion(version).String()))
 	return r.write(ctx, "rollback", p, m)
 }

@@ -93,7 +93,7 @@ func fromRow(v warm.Version) stored {
 
 // versionFromCold looks the version up in the locations of finished segments.
 func (r *core) versionFromCold(ctx context.Context, key tiering.Key, version int64) (stored, error) {
-	none := tiering.Errorf(tiering.CodeNotFound, "there is no version %d", version)
+	none := noVersion(version)
 	if r.Archive == nil {
 		return stored{}, none
 	}
@@ -118,6 +118,10 @@ func (r *core) versionFromCold(ctx context.Context, key tiering.Key, version int
 		}, nil
 	}
 	return stored{}, none
+}
+
+func noVersion(version int64) error {
+	return tiering.Errorf(tiering.CodeNotFound, "there is no version %d", version)
 }
 
 // fromCold reads the current bytes that are not in warm.
@@ -166,12 +170,15 @@ func (r *Router) history(ctx context.Context, ns, id string, o tiering.HistoryOp
 	}
 	h := &tiering.History{Versions: []tiering.VersionInfo{}}
 	for _, v := range rows[:min(limit, len(rows))] {
+		if !r.mayRead(v.User) { // the key had another owner before it was deleted
+			continue
+		}
 		h.Versions = append(h.Versions, tiering.VersionInfo{
 			Version: v.Version, Op: v.Op, Size: v.Size, Digest: v.Digest, CreatedAt: v.At, Tier: tiering.Warm,
 		})
 	}
 	if len(rows) > limit {
-		h.NextCursor = encodeVersionCursor(h.Versions[limit-1].Version)
+		h.NextCursor = encodeVersionCursor(rows[limit-1].Version)
 	}
 	return h, nil
 }
@@ -219,6 +226,9 @@ func (r *Router) diff(ctx context.Context, ns, id string, from, to int64) (json.
 		v, err := r.version(ctx, key, n)
 		if err != nil {
 			return nil, err
+		}
+		if !r.mayRead(v.user) { // the key had another owner before it was deleted
+			return nil, noVersion(n)
 		}
 		if v.op.Deleting() {
 			return nil, tiering.Unprocessablef("", "version %d is a deletion: it has no content to compare", n)

@@ -115,8 +115,9 @@ func compileSchema(schema []byte) (*jsonschema.Schema, error) {
 
 // policyCache keeps policies of namespaces in use, for at most PolicyTTL.
 type policyCache struct {
-	mu sync.RWMutex
-	m  map[tiering.Key]cachedPolicy
+	mu  sync.RWMutex
+	m   map[tiering.Key]cachedPolicy
+	gen uint64 // counts what was forgotten: what was read before is not kept
 }
 
 type cachedPolicy struct {
@@ -127,16 +128,20 @@ type cachedPolicy struct {
 // maxPolicies bounds the cache; over it, it starts anew.
 const maxPolicies = 10_000
 
-func (c *policyCache) get(k tiering.Key) (cachedPolicy, bool) {
+// get returns what is cached, and the generation to put what is read next.
+func (c *policyCache) get(k tiering.Key) (p cachedPolicy, ok bool, gen uint64) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
-	p, ok := c.m[k]
-	return p, ok
+	p, ok = c.m[k]
+	return p, ok, c.gen
 }
 
-func (c *policyCache) put(k tiering.Key, p *policy, now time.Time) {
+func (c *policyCache) put(k tiering.Key, p *policy, now time.Time, gen uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
+	if gen != c.gen {
+		return // a policy was written since the read began: this may be the one before
+	}
 	if c.m == nil || len(c.m) >= maxPolicies {
 		c.m = map[tiering.Key]cachedPolicy{}
 	}
@@ -147,6 +152,17 @@ func (c *policyCache) forget(k tiering.Key) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.m, k)
+	c.gen++
+}
+
+// forgetUnknown forgets that a namespace was not known.
+func (c *policyCache) forgetUnknown(k tiering.Key) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if p, ok := c.m[k]; ok && !p.known {
+		delete(c.m, k)
+		c.gen++
+	}
 }
 
 func policyKey(tenant, ns string) tiering.Key {
@@ -166,7 +182,7 @@ func (r *core) policyOf(ctx context.Context, tenant, ns string) (*policy, error)
 		return reservedPolicy(), nil
 	}
 	k := policyKey(tenant, ns)
-	cached, ok := r.policies.get(k)
+	cached, ok, gen := r.policies.get(k)
 	if ok && r.Clock().Sub(cached.read) < r.PolicyTTL {
 		return cached.policy, nil
 	}
@@ -177,14 +193,14 @@ func (r *core) policyOf(ctx context.Context, tenant, ns string) (*policy, error)
 		}
 		return nil, err
 	}
-	r.policies.put(k, p, r.Clock())
+	r.policies.put(k, p, r.Clock(), gen)
 	return p, nil
 }
 
 func (r *core) loadPolicy(ctx context.Context, k tiering.Key) (*policy, error) {
-	cur, err := r.Warm.Load(ctx, k)
+	cur, err := r.loadWarm(ctx, k)
 	if err != nil {
-		return nil, tiering.Wrap(err, "", tiering.Warm, k)
+		return nil, err
 	}
 	if cur.Head.Version == 0 || cur.Head.Op.Deleting() {
 		return &policy{Policy: tiering.Policy{}.WithDefaults()}, nil

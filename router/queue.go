@@ -23,6 +23,7 @@ const (
 type base struct {
 	version int64
 	body    []byte
+	user    string
 }
 
 // mutation is one caller's change of one key, on its way through the queue.
@@ -39,6 +40,8 @@ type mutation struct {
 	before []byte
 
 	idem idemName
+	// alone keeps it out of folds: the fold it was in was refused.
+	alone bool
 	// probe asks for the idempotency result alone: eval has failed, or cond
 	// has, and only warm knows whether an earlier try succeeded.
 	probe    bool
@@ -65,6 +68,8 @@ type queue struct {
 	committers int
 	timeout    time.Duration
 	rec        Recorder
+	// takes says what may fold. Tests that need a naive router replace it.
+	takes func(*chain, *mutation) bool
 
 	mu       sync.Mutex
 	waiting  []*mutation
@@ -79,7 +84,7 @@ type queue struct {
 
 func newQueue(s warm.Store, committers int, timeout time.Duration, rec Recorder) *queue {
 	return &queue{
-		store: s, committers: committers, timeout: timeout, rec: rec,
+		store: s, committers: committers, timeout: timeout, rec: rec, takes: (*chain).takes,
 		busy: map[tiering.Key]bool{}, bases: map[tiering.Key]*base{}, idem: map[idemName]bool{},
 	}
 }
@@ -90,7 +95,7 @@ func (q *queue) submit(m *mutation) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
-		return tiering.Errorf(tiering.CodeUnavailable, "the node is shutting down")
+		return errClosing()
 	}
 	q.waiting = append(q.waiting, m)
 	q.pump()
@@ -184,7 +189,7 @@ func (q *queue) take() *batch {
 		}
 		c := chains[m.key]
 		named := m.idem != (idemName{})
-		if q.busy[m.key] && c == nil || shut[m.key] || named && q.idem[m.idem] || c != nil && !c.takes(m) {
+		if q.busy[m.key] && c == nil || shut[m.key] || named && q.idem[m.idem] || c != nil && !q.takes(c, m) {
 			rest = append(rest, m)
 			shut[m.key] = true
 			continue
@@ -215,7 +220,7 @@ func (c *chain) takes(m *mutation) bool {
 }
 
 func foldable(m *mutation) bool {
-	return !m.probe && m.cond.Unconditional() && (m.eval != nil || m.row.Op == tiering.OpPut)
+	return !m.probe && !m.alone && m.cond.Unconditional() && (m.eval != nil || m.row.Op == tiering.OpPut)
 }
 
 // commit runs one batch to its end: every mutation is finished, or in its
@@ -228,12 +233,13 @@ func (q *queue) commit(b *batch) {
 		return
 	}
 	results, err := q.send(ctx, p.changes)
-	if err != nil && len(p.changes) > 1 && onesOwnFault(err) {
+	switch {
+	case err == nil:
+	case len(p.changes) > 1 && onesOwnFault(err):
 		q.split(ctx, p)
 		return
-	}
-	if err != nil {
-		p.fail(err)
+	default:
+		p.refuse(err)
 		return
 	}
 	q.rec.Batch(b.rows)
@@ -248,7 +254,7 @@ func (q *queue) split(ctx context.Context, p *prepared) {
 	for i, pc := range p.chains {
 		results, err := q.send(ctx, p.changes[i:i+1])
 		if err != nil {
-			pc.fail(err)
+			pc.refuse(err)
 			continue
 		}
 		pc.settle(results[0])

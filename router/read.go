@@ -49,9 +49,6 @@ func (r *Router) get(ctx context.Context, ns, id string, o tiering.GetOptions) (
 		p = &policy{Policy: tiering.Policy{}.WithDefaults()}
 	}
 	d, err := r.find(ctx, key, p, o)
-	if err == nil && !r.mayRead(d.User) && d.Default == "" {
-		err = tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key")
-	}
 	if err != nil {
 		return nil, err
 	}
@@ -88,17 +85,18 @@ func (r *Router) find(ctx context.Context, key tiering.Key, p *policy, o tiering
 		return nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: it has no history and no strong reads", key.Namespace)
 	case !p.Durable():
 		d, err := r.ephemeral(ctx, key)
-		return orDefault(key, d, err, p, o)
+		return r.orDefault(key, d, err, p, o)
 	case past:
-		return r.past(ctx, key, o)
+		d, err := r.past(ctx, key, o)
+		return r.visible(d, err)
 	case o.Strong:
 		d, err := r.strong(ctx, key, p, o.MinVersion)
-		return orDefault(key, d, err, nil, o)
+		return r.orDefault(key, d, err, nil, o)
 	}
 	deadline := p.LoadDeadline.Std()
 	if deadline == 0 || len(defaultOf(p, o)) == 0 {
 		d, err := r.cached(ctx, key, p, o.MinVersion)
-		return orDefault(key, d, err, p, o)
+		return r.orDefault(key, d, err, p, o)
 	}
 	quick, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -106,7 +104,7 @@ func (r *Router) find(ctx context.Context, key tiering.Key, p *policy, o tiering
 	if err != nil && ctx.Err() == nil && errors.Is(quick.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded) {
 		return defaultDocument(key, defaultOf(p, o), "deadline"), nil
 	}
-	return orDefault(key, d, err, p, o)
+	return r.orDefault(key, d, err, p, o)
 }
 
 func defaultOf(p *policy, o tiering.GetOptions) json.RawMessage {
@@ -119,9 +117,19 @@ func defaultOf(p *policy, o tiering.GetOptions) json.RawMessage {
 	return p.Default
 }
 
-// orDefault answers the default where nothing stands: never for any other
-// error.
-func orDefault(key tiering.Key, d *tiering.Document, err error, p *policy, o tiering.GetOptions) (*tiering.Document, error) {
+// visible answers a document that is not the principal's to see like one that
+// does not exist.
+func (r *Router) visible(d *tiering.Document, err error) (*tiering.Document, error) {
+	if err == nil && !r.mayRead(d.User) {
+		return nil, tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key")
+	}
+	return d, err
+}
+
+// orDefault answers the default where nothing stands that the principal may
+// see: never for any other error.
+func (r *Router) orDefault(key tiering.Key, d *tiering.Document, err error, p *policy, o tiering.GetOptions) (*tiering.Document, error) {
+	d, err = r.visible(d, err)
 	def := defaultOf(p, o)
 	if err == nil || len(def) == 0 || tiering.CodeOf(err) != tiering.CodeNotFound {
 		return d, err
@@ -134,17 +142,26 @@ func defaultDocument(key tiering.Key, body json.RawMessage, why string) *tiering
 	return &tiering.Document{Meta: tiering.Meta{Namespace: key.Namespace, ID: key.ID}, Body: body, Default: why}
 }
 
-// sound reports whether hot's entry may be served: it is a value, its own life
-// is not over, and its bytes match their digest.
+// sound reports whether hot's entry of a durable document may be served: it is
+// intact, and its life is not over on warm's clock.
 func (r *core) sound(l hot.Lookup) bool {
 	if l.State != hot.Present {
 		return false
 	}
-	m := l.Entry.Meta
-	if !m.ExpiresAt.IsZero() && !m.Pinned && !r.Clock().Before(m.ExpiresAt) {
+	if m := l.Entry.Meta; !m.ExpiresAt.IsZero() && !m.Pinned {
+		if now, ok := r.warmTime.read(r.Clock()); ok && !now.Before(m.ExpiresAt) {
+			return false
+		}
+	}
+	return r.intact(l)
+}
+
+// intact reports whether hot's entry is a value whose bytes match their digest.
+func (r *core) intact(l hot.Lookup) bool {
+	if l.State != hot.Present {
 		return false
 	}
-	if tiering.DigestOf(l.Entry.Body) != m.Digest {
+	if tiering.DigestOf(l.Entry.Body) != l.Entry.Meta.Digest {
 		r.Recorder.Corrupt(tiering.Hot)
 		return false
 	}
@@ -160,7 +177,7 @@ func fromHot(key tiering.Key, e hot.Entry) *tiering.Document {
 
 // cached serves from hot, else loads: once, however many ask.
 func (r *core) cached(ctx context.Context, key tiering.Key, p *policy, minVersion int64) (*tiering.Document, error) {
-	l, err := r.Hot.Get(ctx, key, true)
+	l, err := r.look(ctx, key, true)
 	if err == nil {
 		r.Recorder.HotLookup(l.State == hot.Present)
 		if r.sound(l) && l.Entry.Meta.Version >= minVersion {
@@ -195,7 +212,7 @@ func (r *core) dropHot(ctx context.Context, key tiering.Key, l hot.Lookup) {
 // strong asks warm for the head, after the call began, and serves hot's bytes
 // where they are of that version.
 func (r *core) strong(ctx context.Context, key tiering.Key, p *policy, minVersion int64) (*tiering.Document, error) {
-	l, err := r.Hot.Get(ctx, key, true)
+	l, err := r.look(ctx, key, true)
 	if err == nil && r.sound(l) {
 		cur, err := r.Warm.Head(ctx, key)
 		if err != nil {
@@ -241,15 +258,15 @@ func (l loaded) base() *base {
 	if !l.head.Live(l.now) {
 		return &base{}
 	}
-	return &base{version: l.head.Version, body: l.body}
+	return &base{version: l.head.Version, body: l.body, user: l.head.User}
 }
 
 // load reads warm, and cold where the bytes lie there, and fills hot if the
 // lease still lives.
 func (r *core) load(ctx context.Context, key tiering.Key, p *policy, lease hot.Token) (loaded, error) {
-	cur, err := r.Warm.Load(ctx, key)
+	cur, err := r.loadWarm(ctx, key)
 	if err != nil {
-		return loaded{}, tiering.Wrap(err, "", tiering.Warm, key)
+		return loaded{}, err
 	}
 	got := loaded{head: cur.Head, body: cur.Body, now: cur.Now, tier: tiering.Warm}
 	if got.head.Key == (tiering.Key{}) {

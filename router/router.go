@@ -64,10 +64,13 @@ type core struct {
 	watchers *feedReader
 	started  time.Time
 	slides   slides
+	warmTime warmClock
 
-	background sync.WaitGroup // settles and slides that outlive their caller
 	closing    context.Context
 	close      context.CancelFunc
+	mu         sync.Mutex // of closed, and of background while it may be at zero
+	closed     bool
+	background sync.WaitGroup // writes until they are settled, loads and slides
 }
 
 // New returns a router for the whole default tenant. Close it before the
@@ -108,6 +111,9 @@ func (r *Router) As(p tiering.Principal) *Router { return &Router{core: r.core, 
 // after it fail with unavailable.
 func (r *Router) Close() {
 	r.close()
+	r.mu.Lock()
+	r.closed = true
+	r.mu.Unlock()
 	r.queue.close()
 	r.background.Wait()
 }
@@ -116,13 +122,41 @@ func (r *Router) key(ns, id string) tiering.Key {
 	return tiering.Key{Tenant: r.who.Tenant, Namespace: ns, ID: id}
 }
 
-// detached runs work that must finish though its caller may leave.
-func (r *core) detached(work func(ctx context.Context)) {
+// enter begins work that Close waits for, until background.Done is called. It
+// fails once the router is closed.
+func (r *core) enter() error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.closed {
+		return errClosing()
+	}
 	r.background.Add(1)
+	return nil
+}
+
+// detached runs work that must finish though its caller may leave. It fails,
+// and runs nothing, once the router is closed.
+func (r *core) detached(work func(ctx context.Context)) error {
+	if err := r.enter(); err != nil {
+		return err
+	}
 	go func() {
 		defer r.background.Done()
 		ctx, cancel := context.WithTimeout(context.Background(), r.CommitTimeout)
 		defer cancel()
 		work(ctx)
 	}()
+	return nil
+}
+
+// open fails once Close was called.
+func (r *core) open() error {
+	if r.closing.Err() != nil {
+		return errClosing()
+	}
+	return nil
+}
+
+func errClosing() error {
+	return tiering.Errorf(tiering.CodeUnavailable, "the node is shutting down")
 }

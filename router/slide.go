@@ -39,10 +39,11 @@ func (r *core) slide(key tiering.Key, p *policy, m tiering.Meta) {
 	if !p.Sliding() || m.TTL <= 0 || m.ExpiresAt.IsZero() || m.Pinned {
 		return
 	}
-	if m.ExpiresAt.Sub(r.Clock()) > m.TTL-m.TTL/10 || r.closing.Err() != nil || !r.slides.begin(key) {
+	now, ok := r.warmTime.read(r.Clock())
+	if !ok || m.ExpiresAt.Sub(now) > m.TTL-m.TTL/10 || !r.slides.begin(key) {
 		return
 	}
-	r.detached(func(ctx context.Context) {
+	err := r.detached(func(ctx context.Context) {
 		defer r.slides.end(key)
 		touch := &mutation{key: key, row: warm.Row{Op: tiering.OpTouch, Expiry: warm.Expiry{Slide: true}}}
 		// A slide that fails is tried again by the next read.
@@ -50,4 +51,7 @@ func (r *core) slide(key tiering.Key, p *policy, m tiering.Meta) {
 			r.Logger.Debug("slide failed", "key", key, "err", err, "commit", touch.err)
 		}
 	})
+	if err != nil { // closed
+		r.slides.end(key)
+	}
 }

@@ -12,8 +12,8 @@ const archiveReader = "archive"
 
 // Ready reports whether requests can be served: warm can commit.
 func (r *core) Ready(ctx context.Context) error {
-	if r.closing.Err() != nil {
-		return tiering.Errorf(tiering.CodeUnavailable, "the node is shutting down")
+	if err := r.open(); err != nil {
+		return err
 	}
 	return tiering.Wrap(r.Warm.Ping(ctx), "ready", tiering.Warm, tiering.Key{})
 }

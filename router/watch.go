@@ -25,7 +25,7 @@ func (r *Router) Watch(ctx context.Context, o *tiering.WatchOptions) (tiering.Wa
 }
 
 func (r *Router) watch(ctx context.Context, o tiering.WatchOptions) (*watcher, error) {
-	if err := r.admitWatch(&o); err != nil {
+	if err := r.admitWatch(ctx, &o); err != nil {
 		return nil, err
 	}
 	epoch, err := r.Warm.Epoch(ctx)
@@ -65,10 +65,17 @@ func (r *Router) watch(ctx context.Context, o tiering.WatchOptions) (*watcher, e
 	return w, nil
 }
 
-func (r *Router) admitWatch(o *tiering.WatchOptions) error {
+func (r *Router) admitWatch(ctx context.Context, o *tiering.WatchOptions) error {
 	if o.Namespace != "" {
 		if err := r.admitNamespace(tiering.VerbRead, o.Namespace); err != nil {
 			return err
+		}
+		p, err := r.policyOf(ctx, r.who.Tenant, o.Namespace)
+		if err != nil {
+			return err
+		}
+		if !p.Durable() {
+			return tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: it has no feed to watch", o.Namespace)
 		}
 	} else if err := r.allow(tiering.VerbRead, ""); err != nil {
 		return err

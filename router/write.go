@@ -71,6 +71,15 @@ func (r *Router) reviveNamespace(ctx context.Context, ns string) error {
 // once sends m through one commit. The caller may leave early with the
 // context's error: the commit goes on, and hot is settled behind it.
 func (r *core) once(ctx context.Context, p *policy, m *mutation) (hotOK bool, err error) {
+	if err := r.enter(); err != nil {
+		return false, err
+	}
+	stays := true
+	defer func() {
+		if stays {
+			r.background.Done()
+		}
+	}()
 	m.done = make(chan struct{})
 	token := hot.Token(rand.Uint64() | 1)
 	marked := r.onHot(ctx, func(ctx context.Context) error { return r.Hot.Mark(ctx, m.key, token) }) == nil
@@ -81,10 +90,12 @@ func (r *core) once(ctx context.Context, p *policy, m *mutation) (hotOK bool, er
 	case <-m.done:
 		return r.settle(ctx, p, m, token, marked), nil
 	case <-ctx.Done():
-		r.detached(func(ctx context.Context) {
+		stays = false
+		go func() {
+			defer r.background.Done()
 			<-m.done
-			r.settle(ctx, p, m, token, marked)
-		})
+			r.settle(context.Background(), p, m, token, marked)
+		}()
 		return false, ctx.Err()
 	}
 }
@@ -92,6 +103,7 @@ func (r *core) once(ctx context.Context, p *policy, m *mutation) (hotOK bool, er
 // settle tells hot how the commit went. It reports whether hot now agrees with
 // warm about this write.
 func (r *core) settle(ctx context.Context, p *policy, m *mutation, token hot.Token, marked bool) bool {
+	r.flights.outdate(m.key)
 	if errors.Is(m.err, warm.ErrOutcomeUnknown) {
 		return false // the mark lapses to empty, whatever becomes of the commit
 	}
@@ -125,6 +137,13 @@ func (r *core) onHot(ctx context.Context, call func(context.Context) error) erro
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.HotTimeout)
 	defer cancel()
 	return call(ctx)
+}
+
+// look asks hot, for as long as a call to hot may take.
+func (r *core) look(ctx context.Context, key tiering.Key, lease bool) (hot.Lookup, error) {
+	ctx, cancel := context.WithTimeout(ctx, r.HotTimeout)
+	defer cancel()
+	return r.Hot.Get(ctx, key, lease)
 }
 
 // set is what hot stores after the commit; ok is false when it only has to
@@ -192,10 +211,7 @@ func (r *Router) receipt(ctx context.Context, p *policy, m *mutation, hotOK bool
 	case warm.Conflict:
 		return nil, r.conflict(ctx, m)
 	case warm.UserFixed:
-		if r.who.Scope.User != "" {
-			return nil, tiering.Errorf(tiering.CodeForbidden, "the document belongs to another user")
-		}
-		return nil, tiering.Errorf(tiering.CodeWrongKind, "the document belongs to another user: a user is fixed when the key is created")
+		return nil, r.foreign()
 	case warm.Mismatch:
 		return nil, tiering.Errorf(tiering.CodeIdempotencyMismatch, "this Idempotency-Key came with another request before")
 	case warm.NoNamespace:
