@@ -118,8 +118,8 @@ func (s Selector) Takes(key tiering.Key, user string) bool {
 	return s.Prefix != "" && key.Namespace == s.Namespace && len(key.ID) >= len(s.Prefix) && key.ID[:len(s.Prefix)] == s.Prefix
 }
 
-// Erasure is an erase under way. It lives in warm alone, and its selector goes
-// when it is done.
+// Erasure is an erase under way. It lives in warm alone, and its selector, but
+// for the tenant, goes when it is done.
 type Erasure struct {
 	ID       string // a ULID; the receipt
 	Selector Selector
@@ -127,7 +127,9 @@ type Erasure struct {
 	// Pos is the feed position up to which everything taken is gone from
 	// warm; 0 until EraseKeys has finished.
 	Pos int64
-	// Segments still hold, or may hold, something of the subject.
+	// Segments still hold, or may hold, something of the subject: those that
+	// held a key that was taken, and, from the moment that Pos is set, those of
+	// the tenant that are deleting, and the started ones that can not finish.
 	Segments []string
 	// Keys, Versions and Bytes count what was taken from warm.
 	Keys, Versions, Bytes int64
@@ -139,22 +141,29 @@ type Erasure struct {
 type Eraser interface {
 	// CountErase says what an erase would take.
 	CountErase(ctx context.Context, s Selector) (Erasure, error)
-	// StartErase records the order. From then on FinishSegment and
-	// ReplaceSegments fail for segments of the tenant that were started before.
+	// StartErase records the order. FinishSegment and ReplaceSegments fail
+	// (fenced) for segments of the tenant that were started before it, or
+	// before a call of EraseKeys that took something: who writes a segment
+	// starts it before he reads the feed.
 	StartErase(ctx context.Context, e Erasure) error
 	// EraseKeys takes up to limit keys, in one transaction: the namespace's
 	// floor rises above their versions; heads, version rows, projections,
 	// locations, and every mention in the feed, idempotency results and batch
-	// results go; the segments that held them are added to the erasure. When
-	// nothing is left to take it sets Pos to the last feed position, in the
-	// same transaction, and more is false.
+	// results go; the segments that held them are added to the erasure. A user's
+	// keys are those whose head, or any version row, is the user's. Feed entries
+	// keep their positions, without the changes of what was taken; a batch's
+	// results keep the outcome alone. A call may take no key and still say
+	// more. When nothing is left to take it sets Pos to the last feed position,
+	// never 0, in the same transaction, and more is false; later calls change
+	// nothing.
 	EraseKeys(ctx context.Context, id string, limit int) (e Erasure, more bool, err error)
 	// CleanSegment takes a segment off the erasure's list.
 	CleanSegment(ctx context.Context, id, segment string) error
 	// Scrub makes what was deleted unreadable in the store's own files, as far
 	// as the store can.
 	Scrub(ctx context.Context) error
-	// FinishErase marks it done and forgets its selector. Segments must be empty.
+	// FinishErase marks it done and forgets its selector. Pos must be set and
+	// Segments empty; one that is done is returned as it is.
 	FinishErase(ctx context.Context, id string) (Erasure, error)
 	// Erasure returns one, done or under way.
 	Erasure(ctx context.Context, id string) (e Erasure, ok bool, err error)

@@ -28,6 +28,7 @@ type Store interface {
 	Walker
 	Clock
 	Merger
+	Eraser
 	Namespaces
 	Leases
 	Admin

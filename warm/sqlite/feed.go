@@ -100,6 +100,7 @@ func (t *txn) trim(before int64) (most int64, err error) {
 			return 0, err
 		}
 	}
+	clear(t.sweeps) // numbers of rows that are gone may come again
 	// Rows are numbered in the order of their times, but for a clock that was
 	// set back, so the old ones come first.
 	for _, q := range []string{

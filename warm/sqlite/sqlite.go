@@ -113,7 +113,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 		return err
 	}
 	s.writer = make(chan *writer, 1)
-	s.writer <- &writer{conn: c, namespaces: map[nsKey]*namespace{}}
+	s.writer <- &writer{conn: c, namespaces: map[nsKey]*namespace{}, sweeps: map[string]*sweep{}}
 	s.readers = make(chan *conn, s.opts.Readers)
 	for range s.opts.Readers {
 		s.readers <- nil

@@ -16,6 +16,7 @@ import (
 type writer struct {
 	*conn
 	namespaces map[nsKey]*namespace
+	sweeps     map[string]*sweep // of erase orders under way
 }
 
 // txn is one transaction of the writer.

@@ -1,0 +1,227 @@
+package sqlite
+
+import (
+	"bytes"
+	"context"
+	"database/sql/driver"
+	"encoding/json"
+	"strings"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// subject is what an erasure looks for: what its selector takes, and keys that
+// it takes for what they once were.
+type subject struct {
+	selector warm.Selector
+	keys     map[tiering.Key]struct{}
+	ids      map[string]struct{} // of keys, also of those that were taken off
+}
+
+func newSubject(selector warm.Selector) *subject {
+	return &subject{selector: selector, keys: map[tiering.Key]struct{}{}, ids: map[string]struct{}{}}
+}
+
+func (s *subject) add(k tiering.Key) {
+	s.keys[k] = struct{}{}
+	s.ids[k.ID] = struct{}{}
+}
+
+// has reports whether the key of that owner is the subject's.
+func (s *subject) has(key tiering.Key, user string) bool {
+	if s.selector.Takes(key, user) {
+		return true
+	}
+	_, ok := s.keys[key]
+	return ok
+}
+
+// needle is what every stored mention of the subject holds, nil when there is
+// no such thing: a user's key does not name the user.
+func (s *subject) needle() []byte {
+	if s.selector.User != "" {
+		return nil
+	}
+	return []byte(s.selector.ID + s.selector.Prefix)
+}
+
+// said reports whether an answer names the subject. An answer is the router's,
+// and may tell of keys that its heads do not; any string in it counts, in
+// whatever place: a replay too few costs less than a name that stays.
+func (s *subject) said(answer []byte) bool {
+	if len(answer) == 0 {
+		return false
+	}
+	d := json.NewDecoder(bytes.NewReader(answer))
+	d.UseNumber()
+	for {
+		tok, err := d.Token()
+		if err != nil {
+			// The end, or not JSON: then by its bytes.
+			sel := s.selector
+			word := []byte(sel.ID + sel.Prefix + sel.User)
+			return len(word) > 0 && !json.Valid(answer) && bytes.Contains(answer, word)
+		}
+		if word, ok := tok.(string); ok && s.named(word) {
+			return true
+		}
+	}
+}
+
+func (s *subject) named(word string) bool {
+	switch sel := s.selector; {
+	case sel.User != "" && word == sel.User, sel.ID != "" && word == sel.ID, sel.Prefix != "" && strings.HasPrefix(word, sel.Prefix):
+		return true
+	}
+	_, ok := s.ids[word]
+	return ok
+}
+
+func (s *subject) inResult(r *warm.Result) bool {
+	return s.has(r.Head.Key, r.Head.User) || s.said(r.Answer)
+}
+
+func (s *subject) inResults(all [][]warm.Result) bool {
+	for i := range all {
+		for j := range all[i] {
+			if s.inResult(&all[i][j]) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// blank encodes a batch's results for its feed entry, with nothing but the
+// outcome of those that mention the subject. Done results of others are told
+// by the changes that stay, in their order; one that was blanked before has no
+// change.
+func (s *subject) blank(all [][]warm.Result) []byte {
+	var e encoder
+	e.byte(codecForm)
+	e.uint(uint64(len(all)))
+	for _, rows := range all {
+		e.uint(uint64(len(rows)))
+		for _, r := range rows {
+			if s.inResult(&r) {
+				r = warm.Result{Status: r.Status, Created: r.Created}
+			}
+			e.result(r, r.Head.Key != tiering.Key{})
+		}
+	}
+	return e.b
+}
+
+// rewritten is a row with its new content.
+type rewritten struct {
+	row              int64
+	changes, results []byte
+}
+
+// cleanFeed takes the mentions of sub out of the feed entries in (after, to].
+// The entries stay, without changes if need be, so that positions have no
+// gaps. met is called with every key that was mentioned.
+func (t *txn) cleanFeed(sub *subject, after, to int64, met func(tiering.Key)) (cleaned bool, err error) {
+	var todo []rewritten
+	needle := sub.needle()
+	err = t.each(context.Background(), `SELECT pos, changes, results FROM feed WHERE pos > ?1 AND pos <= ?2
+		AND (?3 IS NULL OR instr(changes, ?3) > 0 OR instr(results, ?3) > 0)`, []any{after, to, orNull(needle)}, func(v []driver.Value) error {
+		changes, err := decodeChanges(blob(v[1]))
+		if err != nil {
+			return err
+		}
+		results, err := decodeResults(blob(v[2]), changes)
+		if err != nil {
+			return err
+		}
+		kept := make([]warm.FeedChange, 0, len(changes))
+		for _, c := range changes {
+			if !sub.has(c.Key, c.User) {
+				kept = append(kept, c)
+			} else if met != nil {
+				met(c.Key)
+			}
+		}
+		if len(kept) < len(changes) || sub.inResults(results) {
+			todo = append(todo, rewritten{row: num(v[0]), changes: encodeChanges(kept), results: sub.blank(results)})
+		}
+		return nil
+	})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range todo {
+		if _, err := t.exec(`UPDATE feed SET changes = ?, results = ? WHERE pos = ?`, r.changes, r.results, r.row); err != nil {
+			return false, err
+		}
+	}
+	return len(todo) > 0, nil
+}
+
+// cleanSettled blanks the mentions of sub in batches without a feed entry.
+func (t *txn) cleanSettled(sub *subject, after, to int64) (cleaned bool, err error) {
+	var todo []rewritten
+	err = t.each(context.Background(), `SELECT seq, results FROM settled WHERE seq > ? AND seq <= ? AND results IS NOT NULL`, []any{after, to},
+		func(v []driver.Value) error {
+			results, err := decodeResults(blob(v[1]), nil)
+			if err != nil {
+				return err
+			}
+			if sub.inResults(results) {
+				todo = append(todo, rewritten{row: num(v[0]), results: sub.blank(results)})
+			}
+			return nil
+		})
+	if err != nil {
+		return false, err
+	}
+	for _, r := range todo {
+		if _, err := t.exec(`UPDATE settled SET results = ? WHERE seq = ?`, r.results, r.row); err != nil {
+			return false, err
+		}
+	}
+	return len(todo) > 0, nil
+}
+
+// cleanIdempotency drops the rows whose results mention sub: such a request,
+// sent once more, is a new one.
+func (t *txn) cleanIdempotency(sub *subject, after, to int64) (cleaned bool, err error) {
+	var todo []int64
+	err = t.each(context.Background(), `SELECT seq, result FROM idempotency WHERE seq > ? AND seq <= ? AND tenant = ?`,
+		[]any{after, to, sub.selector.Tenant}, func(v []driver.Value) error {
+			if sub.inStored(blob(v[1])) {
+				todo = append(todo, num(v[0]))
+			}
+			return nil
+		})
+	if err != nil {
+		return false, err
+	}
+	for _, seq := range todo {
+		if _, err := t.exec(`DELETE FROM idempotency WHERE seq = ?`, seq); err != nil {
+			return false, err
+		}
+	}
+	return len(todo) > 0, nil
+}
+
+// inStored looks into the results of an idempotency row: those of a
+// transaction, or one. The results of one never decode as those of a
+// transaction: they would be empty, with bytes left over. What can not be read
+// at all counts as a mention.
+func (s *subject) inStored(b []byte) bool {
+	if all, err := decodeResults(b, nil); err == nil {
+		return s.inResults(all)
+	}
+	r, err := decodeResult(b)
+	return err != nil || s.inResult(&r)
+}
+
+// orNull binds an empty blob as NULL.
+func orNull(b []byte) any {
+	if len(b) == 0 {
+		return nil
+	}
+	return b
+}
