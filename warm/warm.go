@@ -29,6 +29,7 @@ type Store interface {
 	Clock
 	Merger
 	Eraser
+	Restorer
 	Namespaces
 	Leases
 	Admin

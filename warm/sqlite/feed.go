@@ -10,7 +10,7 @@ import (
 )
 
 // Epoch implements warm.Feed.
-func (s *Store) Epoch(context.Context) (string, error) { return s.epoch, nil }
+func (s *Store) Epoch(context.Context) (string, error) { return *s.epoch.Load(), nil }
 
 // ReadFeed implements warm.Feed.
 func (s *Store) ReadFeed(ctx context.Context, after int64, limit int) (out []warm.FeedEntry, err error) {

@@ -35,7 +35,7 @@ func (t *txn) namespace(tenant, name string) (*namespace, error) {
 	if n, ok := t.namespaces[key]; ok {
 		return n, nil
 	}
-	n := &namespace{key: key}
+	n := &namespace{key: key, floor: t.floor}
 	err := t.each(context.Background(), `SELECT nid, kind, class, floor, known, deleted, written FROM namespace WHERE tenant = ? AND name = ?`,
 		[]any{tenant, name}, func(v []driver.Value) error {
 			n.nid, n.kind, n.class, n.floor = num(v[0]), tiering.Kind(text(v[1])), tiering.Class(text(v[2])), num(v[3])

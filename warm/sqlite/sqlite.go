@@ -38,6 +38,9 @@ type Options struct {
 	// is on the disk. Its error takes the place of the success, as when the
 	// answer of a server is lost.
 	AfterCommit func() error
+	// Restore opens a store that BeginRestore may fill, also one whose restore
+	// was cut short; such a store opens for nothing else.
+	Restore bool
 }
 
 // Store is a warm.Store in one SQLite file. It is safe for concurrent use.
@@ -45,7 +48,7 @@ type Store struct {
 	path    string
 	opts    Options
 	lock    *os.File
-	epoch   string
+	epoch   atomic.Pointer[string]
 	writer  chan *writer // holds the writer while nobody writes
 	readers chan *conn   // holds idle readers, nil for one not opened yet
 	closing chan struct{}
@@ -112,8 +115,12 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if err := s.identify(c); err != nil {
 		return err
 	}
+	w := &writer{conn: c, namespaces: map[nsKey]*namespace{}, sweeps: map[string]*sweep{}}
+	if err := w.restored(s.opts.Restore); err != nil {
+		return err
+	}
 	s.writer = make(chan *writer, 1)
-	s.writer <- &writer{conn: c, namespaces: map[nsKey]*namespace{}, sweeps: map[string]*sweep{}}
+	s.writer <- w
 	s.readers = make(chan *conn, s.opts.Readers)
 	for range s.opts.Readers {
 		s.readers <- nil
@@ -131,7 +138,8 @@ func (s *Store) identify(c *conn) error {
 	if err != nil {
 		return err
 	}
-	s.epoch = text(row[0])
+	epoch := text(row[0])
+	s.epoch.Store(&epoch)
 	last, err := c.number(`SELECT max(t.value, coalesce((SELECT max(pos) FROM feed), 0)) FROM meta t WHERE t.name = 'trimmed'`)
 	s.last.Store(last)
 	return err

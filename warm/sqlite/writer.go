@@ -17,6 +17,7 @@ type writer struct {
 	*conn
 	namespaces map[nsKey]*namespace
 	sweeps     map[string]*sweep // of erase orders under way
+	floor      int64             // of namespaces that have no row yet
 }
 
 // txn is one transaction of the writer.
