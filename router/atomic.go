@@ -45,6 +45,10 @@ func (r *Router) atomicBatch(ctx context.Context, b tiering.Batch) (*tiering.Bat
 	if err != nil {
 		return nil, err
 	}
+	if err := r.enter(); err != nil {
+		return nil, err
+	}
+	defer r.background.Done()
 	marks := r.markAll(ctx, ops)
 	t := &atomicRun{keys: keys, ops: ops, results: make([]tiering.OpResult, len(ops)), idem: idem, owner: r.who.Scope.User}
 	// A caller that leaves does not undo what may have been committed.
