@@ -18,11 +18,15 @@ func TestContract(t *testing.T) {
 	file := func(place string) string {
 		return filepath.Join(dir, strings.NewReplacer("/", "_", "#", "_").Replace(place)+".db")
 	}
+	open := func(t *testing.T, place string, o warmtest.Options) (warm.Store, error) {
+		return sqlite.Open(t.Context(), file(place), &sqlite.Options{Clock: o.Clock, AfterCommit: o.AfterCommit, Restore: o.Restore})
+	}
 	warmtest.Run(t, warmtest.Harness{
 		Capabilities: warm.Capabilities{Committers: 1},
+		TryOpen:      open,
 		Open: func(t *testing.T, place string, o warmtest.Options) warm.Store {
 			t.Helper()
-			s, err := sqlite.Open(t.Context(), file(place), &sqlite.Options{Clock: o.Clock, AfterCommit: o.AfterCommit})
+			s, err := open(t, place, o)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -19,6 +19,8 @@ type Options struct {
 	// its error takes the place of the answer, wrapped in
 	// warm.ErrOutcomeUnknown.
 	AfterCommit func() error
+	// Restore opens the store for BeginRestore.
+	Restore bool
 }
 
 // Harness is a driver under test.
@@ -27,6 +29,9 @@ type Harness struct {
 	// Open opens the store at place, a name that no other test uses. The same
 	// place again, after Close, is the same data. The suite closes it.
 	Open func(t *testing.T, place string, o Options) warm.Store
+	// TryOpen is Open that returns its error; nil leaves out what an open
+	// refuses.
+	TryOpen func(t *testing.T, place string, o Options) (warm.Store, error)
 	// Crash returns a place that holds what a killed process would have left
 	// of the open store at place, without closing it; nil when the driver has
 	// no process of its own to kill.
@@ -60,6 +65,7 @@ func Run(t *testing.T, h Harness) {
 		{"merge", testMerge},
 		{"erase", testErase},
 		{"mentions", testMentions},
+		{"restore", testRestore},
 		{"namespaces", testNamespaces},
 		{"leases", testLeases},
 		{"faults", testFaults},
