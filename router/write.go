@@ -223,8 +223,9 @@ func (r *Router) receipt(ctx context.Context, p *policy, m *mutation, hotOK bool
 }
 
 func (r *Router) conflict(ctx context.Context, m *mutation) error {
+	none := tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key")
 	if m.cond.Unconditional() {
-		return tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key")
+		return none
 	}
 	now, err := r.Warm.Now(ctx)
 	if err != nil {
@@ -232,6 +233,8 @@ func (r *Router) conflict(ctx context.Context, m *mutation) error {
 	}
 	e := &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: m.result.Head.Standing(now)}
 	switch {
+	case !m.row.Op.Versioned() && e.CurrentVersion == 0 && m.cond.Absent(): // a touch of nothing
+		return none
 	case m.cond.Absent():
 		e.Detail = "the key exists"
 	case e.CurrentVersion == 0:
