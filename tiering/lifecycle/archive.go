@@ -103,8 +103,8 @@ func (e *Engine) nextRun(ctx context.Context) (run, error) {
 	}
 	r := run{after: pos}
 	var bytes int64
-	changes := 0
-	for at := pos; !r.full; {
+	changes, at := 0, pos
+	for !r.full {
 		page, err := e.Warm.ReadFeed(ctx, at, feedPage)
 		if err != nil {
 			return run{}, err
@@ -128,6 +128,31 @@ func (e *Engine) nextRun(ctx context.Context) (run, error) {
 			break
 		}
 	}
+	if len(r.entries) == 0 && at > pos { // an erase left entries without changes
+		r.after = at
+		return r, e.Warm.SetPosition(ctx, ArchiveReader, at)
+	}
+	return r, nil
+}
+
+// readRun reads the entries of a run once more.
+func (e *Engine) readRun(ctx context.Context, of run) (run, error) {
+	r := run{after: of.after}
+	for at := of.after; at < of.to(); {
+		page, err := e.Warm.ReadFeed(ctx, at, feedPage)
+		if err != nil {
+			return run{}, err
+		}
+		for _, entry := range page {
+			if at = entry.Pos; at > of.to() {
+				return r, nil
+			}
+			r.entries = append(r.entries, entry)
+		}
+		if len(page) == 0 {
+			break
+		}
+	}
 	return r, nil
 }
 
@@ -138,19 +163,18 @@ func (e *Engine) archive(ctx context.Context, l warm.Lease, r run) error {
 	if err := e.sweepIntents(ctx, l); err != nil {
 		return err
 	}
-	byTenant := map[string][]positioned{}
-	for _, entry := range r.entries {
-		for _, c := range entry.Changes {
-			byTenant[c.Key.Tenant] = append(byTenant[c.Key.Tenant], positioned{c, entry.Pos})
-		}
-	}
-	for _, tenant := range slices.Sorted(maps.Keys(byTenant)) {
-		if err := e.archiveTenant(ctx, l, tenant, byTenant[tenant], r); err != nil {
+	tenants := slices.Sorted(maps.Keys(r.byTenant()))
+	for group := range slices.Chunk(tenants, tenantsAtOnce) {
+		if err := e.archiveGroup(ctx, l, group, r); err != nil {
 			return err
 		}
 	}
 	return e.Warm.SetPosition(ctx, ArchiveReader, r.to())
 }
+
+// tenantsAtOnce is how many intents stand while the feed is read once for all
+// of them.
+const tenantsAtOnce = 64
 
 // positioned is a change with the position of its transaction.
 type positioned struct {
@@ -158,34 +182,91 @@ type positioned struct {
 	pos int64
 }
 
-// archiveTenant writes one segment: the intent first, then the bytes to both
-// buckets, read back, then the catalog. A copy that fails is made later.
-func (e *Engine) archiveTenant(ctx context.Context, l warm.Lease, tenant string, changes []positioned, r run) error {
-	covered, err := e.coveredTo(ctx, tenant)
-	if err != nil {
-		return err
+func (r run) byTenant() map[string][]positioned {
+	out := map[string][]positioned{}
+	for _, entry := range r.entries {
+		for _, c := range entry.Changes {
+			out[c.Key.Tenant] = append(out[c.Key.Tenant], positioned{c, entry.Pos})
+		}
 	}
-	changes = slices.DeleteFunc(changes, func(c positioned) bool { return c.pos <= covered })
-	if len(changes) == 0 {
+	return out
+}
+
+// intent is a segment that was started, with the positions that it will cover.
+type intent struct {
+	tiering.SegmentInfo
+	covers tiering.Range
+}
+
+// archiveGroup writes a segment for each of some tenants. The intents stand
+// before anything is read: an erase that finds none may be sure that nobody
+// holds what it takes. What the run read before that, to see how far it goes,
+// is read again.
+func (e *Engine) archiveGroup(ctx context.Context, l warm.Lease, tenants []string, r run) error {
+	var started []intent
+	abandon := func(from int, cause error) error {
+		for _, s := range started[from:] {
+			cause = e.abandon(ctx, s.Name, cause)
+		}
+		return cause
+	}
+	for _, tenant := range tenants {
+		s, due, err := e.startSegment(ctx, l, tenant, r)
+		if err != nil {
+			return abandon(0, err)
+		}
+		if due {
+			started = append(started, s)
+		}
+	}
+	if len(started) == 0 {
 		return nil
 	}
-	epoch, err := e.Warm.Epoch(ctx)
+	again, err := e.readRun(ctx, r)
 	if err != nil {
-		return err
+		return abandon(0, err)
+	}
+	changes := again.byTenant()
+	for i, s := range started {
+		if err := e.archiveTenant(ctx, s, changes[s.Tenant], r); err != nil {
+			return abandon(i+1, err)
+		}
+	}
+	return nil
+}
+
+// startSegment commits the intent for one tenant's part of the run; due is
+// false when it was archived before.
+func (e *Engine) startSegment(ctx context.Context, l warm.Lease, tenant string, r run) (s intent, due bool, err error) {
+	covered, err := e.coveredTo(ctx, tenant)
+	if err != nil || covered >= r.to() {
+		return s, false, err
 	}
 	now, err := e.Warm.Now(ctx)
 	if err != nil {
-		return err
+		return s, false, err
 	}
-	s := tiering.SegmentInfo{Name: e.Archive.Name(now, l.Token), Tenant: tenant, State: tiering.SegmentStarted, Token: l.Token, Started: now}
-	if err := e.Warm.StartSegment(ctx, s); err != nil {
-		return err
+	s.covers = tiering.Range{From: covered + 1, To: r.to()}
+	s.SegmentInfo = tiering.SegmentInfo{Name: e.Archive.Name(now, l.Token), Tenant: tenant, State: tiering.SegmentStarted, Owner: l.Name, Token: l.Token, Started: now}
+	return s, true, e.Warm.StartSegment(ctx, s.SegmentInfo)
+}
+
+// archiveTenant writes one segment that was started: the bytes to both buckets,
+// read back, then the catalog. A copy that fails is made later.
+func (e *Engine) archiveTenant(ctx context.Context, s intent, changes []positioned, r run) error {
+	changes = slices.DeleteFunc(changes, func(c positioned) bool { return c.pos < s.covers.From })
+	if len(changes) == 0 { // an erase took them: the next segment covers their positions
+		return e.abandon(ctx, s.Name, nil)
 	}
-	records, err := e.records(ctx, changes)
+	epoch, err := e.Warm.Epoch(ctx)
 	if err != nil {
 		return e.abandon(ctx, s.Name, err)
 	}
-	enc, err := cold.Encode(tenant, []tiering.Range{{From: covered + 1, To: r.to()}}, records, &cold.EncodeOptions{Epoch: epoch})
+	records, missing, err := e.records(ctx, changes)
+	if err != nil {
+		return e.abandon(ctx, s.Name, err)
+	}
+	enc, err := cold.Encode(s.Tenant, []tiering.Range{s.covers}, records, &cold.EncodeOptions{Epoch: epoch})
 	if err != nil {
 		return e.abandon(ctx, s.Name, err)
 	}
@@ -198,11 +279,20 @@ func (e *Engine) archiveTenant(ctx context.Context, l warm.Lease, tenant string,
 		}
 	}
 	if s.Verified() == 0 {
-		return e.abandon(ctx, s.Name, errors.Join(errNoProgress, errs[0], errs[1]))
+		return e.giveUp(ctx, s.Name, errors.Join(errNoProgress, errs[0], errs[1]))
 	}
 	s.State, s.Size, s.RawSize, s.SHA256, s.Count = tiering.SegmentFinished, int64(len(enc.Data)), enc.RawSize, enc.SHA256, enc.Count
 	s.MinTime, s.MaxTime, s.Ranges = enc.MinTime, enc.MaxTime, enc.Ranges
-	return e.Warm.FinishSegment(ctx, s, enc.LocationsFor(s.Name), ArchiveReader, r.after)
+	if err := e.Warm.FinishSegment(ctx, s.SegmentInfo, enc.LocationsFor(s.Name), ArchiveReader, r.after); err != nil {
+		return err
+	}
+	// Not before: what an erase took meanwhile is missing too, and then the
+	// segment does not finish.
+	for _, c := range missing {
+		e.park("archive", c.Key.String(), parkAfter, tiering.Errorf(tiering.CodeCorrupt, "version %d is missing or damaged in warm", c.Version))
+		e.Logger.Error("a version is missing or damaged in warm and was not archived", "key", c.Key, "version", c.Version)
+	}
+	return nil
 }
 
 // coveredTo is the last feed position that the tenant's segments cover.
@@ -239,31 +329,40 @@ func (e *Engine) eachSegment(ctx context.Context, tenant string, state tiering.S
 
 const segmentPage = 500
 
-// abandon gives up an intent after cause: its object, if any landed, is not in
-// the catalog and nobody reads it.
+// abandon forgets an intent after cause, before any byte of its object was sent.
 func (e *Engine) abandon(ctx context.Context, name string, cause error) error {
 	return errors.Join(cause, e.Warm.AbandonSegment(context.WithoutCancel(ctx), name))
 }
 
-// sweepIntents removes what a dead archiver began and did not finish: first
-// the objects, then the intents. Only the holder of a newer lease may.
+// giveUp drops an intent after cause. What of its object reached a bucket, or
+// still will, is collected after the grace period.
+func (e *Engine) giveUp(ctx context.Context, name string, cause error) error {
+	_, err := e.Warm.DropIntent(context.WithoutCancel(ctx), name)
+	return errors.Join(cause, err)
+}
+
+// sweepIntents drops what a dead worker of the same lease began and did not
+// finish. Only the holder of a newer lease may; the intents of other workers
+// are theirs. The catalog comes first: once it has dropped an intent, a writer
+// that was only paused cannot finish it, so its object may go.
 func (e *Engine) sweepIntents(ctx context.Context, l warm.Lease) error {
 	return e.eachSegment(ctx, "", tiering.SegmentStarted, func(s tiering.SegmentInfo) error {
+		if s.Owner != l.Name {
+			return nil
+		}
 		if s.Token > l.Token {
 			return tiering.Errorf(tiering.CodeFenced, "segment %s was started under a newer lease", s.Name)
 		}
-		for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
-			if err := e.Archive.Bucket(c).Delete(ctx, s.Name); err != nil {
-				return tiering.Wrap(err, "sweep", tiering.Cold, tiering.Key{})
-			}
-		}
-		return e.Warm.AbandonSegment(ctx, s.Name)
+		_, err := e.Warm.DropIntent(ctx, s.Name)
+		return err
 	})
 }
 
-// records turns changes into records, with their bytes from warm.
-func (e *Engine) records(ctx context.Context, changes []positioned) ([]cold.Record, error) {
-	out := make([]cold.Record, 0, len(changes))
+// records turns changes into records, with their bytes from warm. Those whose
+// bytes are missing or damaged are left out: the rest must not wait for what is
+// gone, and without a location such a version never leaves warm.
+func (e *Engine) records(ctx context.Context, changes []positioned) (out []cold.Record, missing []positioned, err error) {
+	out = make([]cold.Record, 0, len(changes))
 	for _, c := range changes {
 		rec := cold.Record{
 			Key: c.Key, Op: c.Op, Version: c.Version, Revision: c.Revision, Prev: c.Prev, Pos: c.pos, At: c.At,
@@ -272,18 +371,15 @@ func (e *Engine) records(ctx context.Context, changes []positioned) ([]cold.Reco
 		if c.Op == tiering.OpPut {
 			v, ok, err := e.Warm.Version(ctx, c.Key, c.Version)
 			if err != nil {
-				return nil, err
+				return nil, nil, err
 			}
 			if !ok || tiering.DigestOf(v.Body) != c.Digest {
-				// The rest must not wait for bytes that are gone: without a
-				// location this version never leaves warm.
-				e.park("archive", c.Key.String(), parkAfter, tiering.Errorf(tiering.CodeCorrupt, "version %d is missing or damaged in warm", c.Version))
-				e.Logger.Error("a version is missing or damaged in warm and was not archived", "key", c.Key, "version", c.Version)
+				missing = append(missing, c)
 				continue
 			}
 			rec.Body = v.Body
 		}
 		out = append(out, rec)
 	}
-	return out, nil
+	return out, missing, nil
 }

@@ -30,6 +30,18 @@ type Config struct {
 	// SweepEvery is how often warm is looked through for moves that are due; 0
 	// means 1 min.
 	SweepEvery time.Duration
+	// MergeCount segments of a tenant that lie side by side and are each below
+	// MergeBelow bytes are merged; 0 means 8 and 4 MiB.
+	MergeCount int
+	MergeBelow int64
+	// MergeEvery is how often segments are looked through for what can be
+	// merged or collected; 0 means 1 min.
+	MergeEvery time.Duration
+	// Grace is how long the objects of a replaced segment stay, for readers
+	// that looked it up before; 0 means 1 h.
+	Grace time.Duration
+	// CollectCap bounds how many objects one run deletes; 0 means 1000.
+	CollectCap int
 	// LeaseTTL is how long a worker may be silent before another takes over;
 	// 0 means 30 s.
 	LeaseTTL time.Duration
@@ -60,6 +72,7 @@ func (discard) Moved(tiering.Move, bool, error)   {}
 type Engine struct {
 	Config
 	archiving sync.Mutex // one archive step at a time in this process
+	merges    merges     // what is known of segments between two runs of merge
 
 	mu     sync.Mutex
 	parked map[string]*tiering.ParkedMove
@@ -75,7 +88,18 @@ func New(c Config) *Engine {
 	fill(&c.SegmentAge, 10*time.Second)
 	fill(&c.FeedAge, 24*time.Hour)
 	fill(&c.SweepEvery, time.Minute)
+	fill(&c.MergeEvery, time.Minute)
+	fill(&c.Grace, time.Hour)
 	fill(&c.LeaseTTL, 30*time.Second)
+	if c.MergeCount == 0 {
+		c.MergeCount = 8
+	}
+	if c.MergeBelow == 0 {
+		c.MergeBelow = 4 << 20
+	}
+	if c.CollectCap == 0 {
+		c.CollectCap = 1000
+	}
 	if c.SegmentBytes == 0 {
 		c.SegmentBytes = 8 << 20
 	}

@@ -1,0 +1,289 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+	"time"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+const (
+	// strangerAge is how old an object that the catalog does not know has to
+	// be, by its name and by its bucket, before it is even looked at.
+	strangerAge = 24 * time.Hour
+	// strangersEvery is how often the buckets are listed for strangers.
+	strangersEvery = time.Hour
+	// jobsPerRun bounds how many rewrites come before what is due is collected.
+	jobsPerRun = 16
+)
+
+// collection is one run of merge and collect: one time, the policies in force
+// at it, and what it did.
+type collection struct {
+	*sweeper
+	lease  warm.Lease
+	epoch  string
+	report *GCReport
+	ahead  time.Duration // how far ahead of now the report looks
+	all    bool          // somebody asked: nothing is put off
+	dry    bool          // nothing is changed
+	budget int           // objects that may still be deleted
+}
+
+func (e *Engine) newCollection(now time.Time, report *GCReport) *collection {
+	e.merges.remember()
+	return &collection{
+		sweeper: &sweeper{Engine: e, now: now, policies: map[tiering.Key]tiering.Policy{}},
+		report:  report, budget: e.CollectCap,
+	}
+}
+
+// judging starts a judgement on some segments.
+func (g *collection) judging() *retention { return &retention{sweeper: g.sweeper, ahead: g.ahead} }
+
+// run rewrites what is to be rewritten and collects what may go. more is true
+// when there is work left for another run.
+func (g *collection) run(ctx context.Context, l warm.Lease) (more bool, err error) {
+	g.lease = l
+	if g.epoch, err = g.Warm.Epoch(ctx); err != nil {
+		return false, err
+	}
+	if !g.dry {
+		if err := g.sweepIntents(ctx, l); err != nil {
+			return false, err
+		}
+	}
+	jobs, err := g.jobs(ctx)
+	if err != nil {
+		return false, err
+	}
+	for i, j := range jobs {
+		if i == jobsPerRun && !g.all {
+			more = true
+			break
+		}
+		if err := g.carryOut(ctx, j); err != nil {
+			return false, err
+		}
+	}
+	if err := g.collectReplaced(ctx); err != nil {
+		return false, err
+	}
+	return more || g.budget <= 0, g.collectStrangers(ctx)
+}
+
+// carryOut does a job, without those of its segments that make it fail.
+func (g *collection) carryOut(ctx context.Context, j job) error {
+	for {
+		err := g.do(ctx, j)
+		var of *sourceError
+		if !errors.As(err, &of) || len(j.sources) <= 2 {
+			return g.fails(ctx, j.sources[0].Name, err)
+		}
+		if err := g.fails(ctx, of.name, err); err != nil {
+			return err
+		}
+		j.sources = slices.DeleteFunc(slices.Clone(j.sources), func(s tiering.SegmentInfo) bool { return s.Name == of.name })
+	}
+}
+
+// do carries out a job, or says what it would do.
+func (g *collection) do(ctx context.Context, j job) error {
+	if g.dry {
+		v, entries, err := g.inspect(ctx, j)
+		if err == nil {
+			g.report.planned(j, v, len(entries))
+			g.report.NextVersions += v.next
+		}
+		return err
+	}
+	if err := g.renew(ctx); err != nil {
+		return err
+	}
+	return g.rewrite(ctx, j)
+}
+
+// renew keeps the lease through a long run. A run whose lease went to another
+// daemon ends.
+func (g *collection) renew(ctx context.Context) error {
+	l, ok, err := g.Warm.Acquire(ctx, g.lease.Name, g.Holder, g.LeaseTTL)
+	if err == nil && (!ok || l.Token != g.lease.Token) {
+		err = tiering.Errorf(tiering.CodeUnavailable, "the lease of %s went to %s", g.lease.Name, l.Holder)
+	}
+	return err
+}
+
+// collectReplaced deletes the objects of segments that the catalog gave up a
+// grace period ago, and then forgets them. One that fails does not stop the
+// others.
+func (g *collection) collectReplaced(ctx context.Context) error {
+	var failed error
+	err := g.eachSegment(ctx, "", tiering.SegmentDeleting, func(s tiering.SegmentInfo) error {
+		if g.now.Before(s.Deleting.Add(g.Grace)) {
+			g.report.Waiting++
+			g.report.WaitingBytes += 2 * s.Size
+			return nil
+		}
+		if g.budget <= 0 {
+			return nil
+		}
+		g.budget -= 2
+		if g.dry {
+			g.report.deleted(2, 2*s.Size)
+			return nil
+		}
+		err := g.collectSegment(ctx, s.Name)
+		g.Recorder.Moved(tiering.MoveCollect, err == nil, err)
+		if err == nil {
+			g.report.deleted(2, 2*s.Size)
+		}
+		failed = errors.Join(failed, err)
+		return ctx.Err()
+	})
+	return errors.Join(err, failed)
+}
+
+// collectSegment deletes both objects of a segment and forgets its row.
+func (g *collection) collectSegment(ctx context.Context, name string) error {
+	keys, err := g.Warm.KeysIn(ctx, name, tiering.Key{}, 1)
+	if err != nil {
+		return err
+	}
+	if len(keys) > 0 {
+		return tiering.Errorf(tiering.CodeCorrupt, "segment %s is deleting, and the catalog still says that it holds %s", name, keys[0])
+	}
+	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+		if err := g.Archive.Bucket(c).Delete(ctx, name); err != nil {
+			return tiering.Wrap(err, "delete "+name+" in "+c.String(), tiering.Cold, tiering.Key{})
+		}
+	}
+	return g.Warm.ForgetSegment(ctx, name)
+}
+
+// collectStrangers looks for objects that the catalog does not know, and
+// deletes those of which it is certain that nothing is lost with them. The
+// others are reported.
+func (g *collection) collectStrangers(ctx context.Context) error {
+	if !g.all && g.now.Before(g.merges.listed.Add(strangersEvery)) {
+		return nil
+	}
+	objects, err := g.looseObjects(ctx)
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		if o.state != "" {
+			continue
+		}
+		why, err := g.keepStranger(ctx, o)
+		if err != nil {
+			return err
+		}
+		if why == "" && g.budget <= 0 {
+			why = "this run has deleted as many objects as it may"
+		}
+		if why == "" && !g.dry {
+			err = g.deleteStranger(ctx, o)
+			g.Recorder.Moved(tiering.MoveCollect, err == nil, err)
+		}
+		if err != nil {
+			return err
+		}
+		g.stranger(o, why)
+	}
+	if !g.dry {
+		g.merges.listed = g.now
+	}
+	return nil
+}
+
+// stranger reports one.
+func (g *collection) stranger(o looseObject, why string) {
+	s := Leftover{Name: o.name, Kept: why}
+	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+		if o.at[c] {
+			s.Copies = append(s.Copies, c.String())
+			s.Size += o.size[c]
+		}
+	}
+	if why == "" {
+		g.budget -= len(s.Copies)
+		g.report.deleted(int64(len(s.Copies)), s.Size)
+	}
+	g.report.Strangers = append(g.report.Strangers, s)
+}
+
+func (g *collection) deleteStranger(ctx context.Context, o looseObject) error {
+	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+		if !o.at[c] {
+			continue
+		}
+		if err := g.Archive.Bucket(c).Delete(ctx, o.name); err != nil {
+			return tiering.Wrap(err, "delete "+o.name+" in "+c.String(), tiering.Cold, tiering.Key{})
+		}
+	}
+	return nil
+}
+
+// keepStranger says why an object that the catalog does not know must stay, ""
+// when it may go. Age alone never decides: it must be of this life of the
+// store, and everything that it covers must be covered by segments that the
+// catalog does know. Else the catalog may be what is wrong.
+func (g *collection) keepStranger(ctx context.Context, o looseObject) (string, error) {
+	named, ok := o.named()
+	if !ok {
+		return "tierd did not make it", nil
+	}
+	if age := g.now.Sub(o.youngest(named)); age < strangerAge {
+		return "it is younger than " + strangerAge.String(), nil
+	}
+	s, holds := g.openObject(ctx, o)
+	if err := ctx.Err(); err != nil {
+		return "", err
+	}
+	if s == nil {
+		if holds {
+			return "it cannot be read", nil
+		}
+		return "", nil // markers of erases, long after any upload could land
+	}
+	if s.Epoch() != g.epoch {
+		return "it is of another life of the store, " + s.Epoch(), nil
+	}
+	covered, err := g.covers(ctx, s)
+	if err != nil {
+		return "", err
+	}
+	if !covered {
+		return "it covers changes that no segment of the catalog does: was the store set back?", nil
+	}
+	_, known, err := g.Warm.Segment(ctx, o.name)
+	if known {
+		return "the catalog knows it by now", err
+	}
+	return "", err
+}
+
+// covers reports whether finished segments cover all that s does.
+func (g *collection) covers(ctx context.Context, s *cold.Segment) (bool, error) {
+	var c composition
+	err := g.eachSegment(ctx, s.Tenant(), tiering.SegmentFinished, func(info tiering.SegmentInfo) error {
+		c.sources = append(c.sources, info)
+		return nil
+	})
+	have := c.covered()
+	for _, want := range s.Ranges() {
+		whole := false
+		for _, r := range have {
+			whole = whole || r.From <= want.From && want.To <= r.To
+		}
+		if !whole {
+			return false, err
+		}
+	}
+	return true, err
+}

@@ -1,0 +1,244 @@
+package lifecycle_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"path/filepath"
+	"slices"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/cold/coldtest"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/tiering/lifecycle"
+	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/sqlite"
+)
+
+const tenant = "acme"
+
+// day is long enough to age things and short enough that no jump of the clock
+// is suspected.
+const day = 24 * time.Hour
+
+// node is a warm store, two buckets in memory and an engine over them, with a
+// clock that stands until it is moved.
+type node struct {
+	*testing.T
+	ctx     context.Context
+	mu      sync.Mutex
+	now     time.Time
+	store   *sqlite.Store
+	memory  [2]*coldtest.Memory
+	buckets [2]*coldtest.FaultBucket
+	archive *cold.Archive
+	engine  *lifecycle.Engine
+	config  lifecycle.Config
+}
+
+func newNode(t *testing.T, c lifecycle.Config) *node {
+	t.Helper()
+	n := &node{T: t, ctx: t.Context(), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
+	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "warm.db"), &sqlite.Options{Clock: n.clock})
+	n.no(err)
+	t.Cleanup(func() {
+		if err := s.Close(); err != nil {
+			t.Error(err)
+		}
+	})
+	n.store = s
+	for i := range n.memory {
+		n.memory[i] = &coldtest.Memory{}
+		n.buckets[i] = coldtest.NewFaultBucket(n.memory[i])
+	}
+	n.archive = cold.NewArchive(n.buckets[0], n.buckets[1], nil)
+	c.Warm, c.Archive = s, n.archive
+	n.config = c
+	n.restart()
+	return n
+}
+
+// restart forgets what the engine kept in memory, as a new process does.
+func (n *node) restart() { n.engine = lifecycle.New(n.config) }
+
+func (n *node) clock() time.Time {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.now
+}
+
+// pass moves the clock, and has the engine believe it.
+func (n *node) pass(d time.Duration) {
+	n.Helper()
+	n.mu.Lock()
+	n.now = n.now.Add(d)
+	n.mu.Unlock()
+	n.no(n.engine.ConfirmClock(n.ctx))
+}
+
+func (n *node) no(err error) {
+	n.Helper()
+	if err != nil {
+		n.Fatal(err)
+	}
+}
+
+func key(id string) tiering.Key { return tiering.Key{Tenant: tenant, Namespace: "notes", ID: id} }
+
+// policy puts a namespace's policy in force.
+func (n *node) policy(ns string, p tiering.Policy) {
+	n.Helper()
+	full := p.WithDefaults()
+	_, err := n.store.EnsureNamespace(n.ctx, warm.Namespace{Tenant: tenant, Name: ns, Kind: full.Kind, Class: full.Class})
+	n.no(err)
+	body, err := json.Marshal(p)
+	n.no(err)
+	n.commit(tiering.Key{Tenant: tenant, Namespace: tiering.PolicyNamespace, ID: ns}, put(body))
+}
+
+func put(body []byte) warm.Row {
+	return warm.Row{Op: tiering.OpPut, Body: body, Digest: tiering.DigestOf(body)}
+}
+
+func row(op tiering.Op) warm.Row { return warm.Row{Op: op} }
+
+// commit makes one row and returns the head that it made.
+func (n *node) commit(k tiering.Key, r warm.Row) warm.Head {
+	n.Helper()
+	results, err := n.store.Commit(n.ctx, &warm.Batch{ID: uuid.New(), Changes: []warm.Change{{Key: k, Rows: []warm.Row{r}}}})
+	n.no(err)
+	if got := results[0][0]; got.Status != warm.Done {
+		n.Fatalf("%s of %s: %+v", r.Op, k, got)
+	}
+	return results[0][0].Head
+}
+
+// put writes a document that says which version of which key it is.
+func (n *node) put(id string) warm.Head {
+	n.Helper()
+	n.pass(time.Second)
+	return n.commit(key(id), put([]byte(fmt.Sprintf(`{"id":%q,"at":%q}`, id, n.clock()))))
+}
+
+func (n *node) del(id string) warm.Head {
+	n.Helper()
+	n.pass(time.Second)
+	return n.commit(key(id), row(tiering.OpDelete))
+}
+
+// flush makes a segment of what was committed.
+func (n *node) flush() {
+	n.Helper()
+	n.no(n.engine.Flush(n.ctx))
+}
+
+// segments returns the catalog's segments in a state, "" for all.
+func (n *node) segments(state tiering.SegmentState) []tiering.SegmentInfo {
+	n.Helper()
+	s, err := n.store.Segments(n.ctx, "", state, "", 10_000)
+	n.no(err)
+	return s
+}
+
+// objects returns the names of a bucket.
+func (n *node) objects(c tiering.Copy) []string {
+	n.Helper()
+	var out []string
+	for info, err := range n.memory[c].List(n.ctx, cold.SegmentPrefix) {
+		n.no(err)
+		out = append(out, info.Name)
+	}
+	return out
+}
+
+// scan reads every record of every object in a bucket, as a rebuild does.
+func (n *node) scan(c tiering.Copy) []cold.Record {
+	n.Helper()
+	var out []cold.Record
+	for _, name := range n.objects(c) {
+		s, err := n.archive.OpenObject(n.ctx, c, name)
+		n.no(err)
+		for r, err := range s.Records() {
+			n.no(err)
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, cold.Record.Compare)
+	return out
+}
+
+// rebuilt is what a rebuild from one bucket would make of each key: the newest
+// version that it finds.
+func (n *node) rebuilt(c tiering.Copy) map[tiering.Key]cold.Record {
+	n.Helper()
+	out := map[tiering.Key]cold.Record{}
+	for _, r := range n.scan(c) {
+		if r.Op.Versioned() {
+			out[r.Key] = r
+		}
+	}
+	return out
+}
+
+// fromCold reads a version the way a reader does: by its locations.
+func (n *node) fromCold(k tiering.Key, version int64) (cold.Record, bool) {
+	n.Helper()
+	locs, err := n.store.Locations(n.ctx, k)
+	n.no(err)
+	for _, l := range locs {
+		if _, ok := l.Block(version); !ok {
+			continue
+		}
+		r, _, err := n.archive.Read(n.ctx, l, version)
+		if errors.Is(err, tiering.ErrNotFound) {
+			continue
+		}
+		n.no(err)
+		return r, true
+	}
+	return cold.Record{}, false
+}
+
+// consistent fails the test unless both buckets hold every finished segment,
+// whole, and the catalog names no segment twice for one record.
+func (n *node) consistent() {
+	n.Helper()
+	for _, s := range n.segments(tiering.SegmentFinished) {
+		if s.Verified() != 2 {
+			continue
+		}
+		for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+			data, err := n.memory[c].Read(n.ctx, s.Name, 0, -1)
+			if err != nil || tiering.DigestOf(data) != s.SHA256 {
+				n.Fatalf("%s of %s: %d bytes, %v: the catalog says that it is verified", c, s.Name, len(data), err)
+			}
+		}
+	}
+}
+
+func (n *node) gc() lifecycle.GCReport {
+	n.Helper()
+	r, err := n.engine.GC(n.ctx, false)
+	n.no(err)
+	return r
+}
+
+func (n *node) sweep() {
+	n.Helper()
+	n.no(n.engine.Sweep(n.ctx))
+}
+
+func same(a, b []cold.Record) bool {
+	return slices.EqualFunc(a, b, func(x, y cold.Record) bool {
+		bodies := bytes.Equal(x.Body, y.Body)
+		x.Body, y.Body = nil, nil
+		return bodies && fmt.Sprintf("%+v", x) == fmt.Sprintf("%+v", y)
+	})
+}

@@ -1,0 +1,287 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+	"slices"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/tiering"
+)
+
+// rewrite carries a job out. The intent stands before a byte is read; both
+// copies are written and read back before the catalog names them; the sources
+// stay where they are until the grace period is over. Whatever step it dies
+// at, the catalog names either the sources or the new segment, whole.
+func (g *collection) rewrite(ctx context.Context, j job) error {
+	now, err := g.Warm.Now(ctx)
+	if err != nil {
+		return err
+	}
+	s := tiering.SegmentInfo{
+		Name: g.Archive.Name(now, g.lease.Token), Tenant: j.tenant, State: tiering.SegmentStarted,
+		Owner: g.lease.Name, Token: g.lease.Token, Started: now,
+	}
+	if err := g.Warm.StartSegment(ctx, s); err != nil {
+		return err
+	}
+	j, drops, err := g.rewriteAs(ctx, &s, j)
+	if err != nil {
+		return g.giveUp(ctx, s.Name, err)
+	}
+	g.succeeded(j)
+	g.Recorder.Moved(moveMerge, true, nil)
+	g.report.rewritten(j, s, drops)
+	return nil
+}
+
+// rewriteAs does the work under the intent s. It returns the job as it was
+// done: without the sources that are of another life of the store.
+func (g *collection) rewriteAs(ctx context.Context, s *tiering.SegmentInfo, j job) (job, map[string]int64, error) {
+	c, err := g.compose(ctx, j)
+	if err != nil {
+		return j, nil, err
+	}
+	j.sources = c.sources
+	drops, err := g.drop(ctx, &c)
+	if err != nil {
+		return j, nil, err
+	}
+	enc, err := cold.Encode(j.tenant, c.ranges, c.records, &cold.EncodeOptions{Epoch: c.epoch})
+	if err != nil {
+		return j, nil, err
+	}
+	if err := g.renew(ctx); err != nil {
+		return j, nil, err
+	}
+	errs := g.Archive.WriteBoth(ctx, s.Name, enc.Data)
+	if err := errors.Join(errs[0], errs[1]); err != nil {
+		return j, nil, err
+	}
+	s.State, s.Size, s.RawSize, s.SHA256, s.Count = tiering.SegmentFinished, int64(len(enc.Data)), enc.RawSize, enc.SHA256, enc.Count
+	s.MinTime, s.MaxTime, s.Ranges = enc.MinTime, enc.MaxTime, c.covered()
+	s.Copies = [2]tiering.CopyState{tiering.CopyVerified, tiering.CopyVerified}
+	return j, drops, g.replace(ctx, *s, enc.LocationsFor(s.Name), j.names())
+}
+
+// replace changes the catalog. When it cannot tell whether it did, the catalog
+// is asked, after the intent was dropped: from then on nothing changes it.
+func (g *collection) replace(ctx context.Context, s tiering.SegmentInfo, locations []tiering.Location, old []string) error {
+	err := g.Warm.ReplaceSegments(ctx, s, locations, old)
+	if err == nil {
+		return nil
+	}
+	ctx = context.WithoutCancel(ctx)
+	if _, dropErr := g.Warm.DropIntent(ctx, s.Name); dropErr != nil {
+		return errors.Join(err, dropErr)
+	}
+	have, ok, askErr := g.Warm.Segment(ctx, s.Name)
+	if askErr == nil && ok && have.State == tiering.SegmentFinished {
+		return nil
+	}
+	return errors.Join(err, askErr)
+}
+
+// composition is what becomes one segment.
+type composition struct {
+	sources []tiering.SegmentInfo
+	epoch   string
+	records []cold.Record
+	ranges  []tiering.Range
+}
+
+// covered is what the new segment covers as far as the catalog goes: what its
+// sources did.
+func (c composition) covered() []tiering.Range {
+	var all []tiering.Range
+	for _, s := range c.sources {
+		all = append(all, s.Ranges...)
+	}
+	slices.SortFunc(all, func(a, b tiering.Range) int { return int(min(max(a.From-b.From, -1), 1)) })
+	var out []tiering.Range
+	for _, r := range all {
+		if n := len(out); n > 0 && r.From <= out[n-1].To+1 {
+			out[n-1].To = max(out[n-1].To, r.To)
+			continue
+		}
+		out = append(out, r)
+	}
+	return out
+}
+
+// compose reads the sources of a job, every record checked, in order, up to
+// the first that is of another life of the store.
+func (g *collection) compose(ctx context.Context, j job) (composition, error) {
+	var c composition
+	for i, s := range j.sources {
+		seg, records, err := g.readSegment(ctx, s)
+		if err != nil {
+			return c, &sourceError{s.Name, err}
+		}
+		if i > 0 && seg.Epoch() != c.epoch {
+			g.noteEpoch(s.Name, seg.Epoch())
+			g.noteEpoch(j.sources[i-1].Name, c.epoch)
+			break
+		}
+		c.epoch = seg.Epoch()
+		c.sources = append(c.sources, s)
+		c.records = append(c.records, records...)
+		c.ranges = append(c.ranges, seg.Ranges()...)
+		if err := g.renew(ctx); err != nil {
+			return c, err
+		}
+	}
+	if len(c.sources) == 1 && len(j.sources) > 1 {
+		return c, errMixed
+	}
+	slices.SortFunc(c.records, cold.Record.Compare)
+	return c, c.once()
+}
+
+// noteEpoch remembers of which life a segment is.
+func (g *collection) noteEpoch(name, epoch string) {
+	g.merges.mu.Lock()
+	defer g.merges.mu.Unlock()
+	g.merges.epochs[name] = epoch
+}
+
+// once drops records that two sources hold alike, as after a rebuild from
+// buckets that held a merge and its sources.
+func (c *composition) once() error {
+	var twice error
+	c.records = slices.CompactFunc(c.records, func(a, b cold.Record) bool {
+		if a.Compare(b) != 0 {
+			return false
+		}
+		if a.Op != b.Op || a.Digest != b.Digest || !a.At.Equal(b.At) {
+			twice = tiering.Errorf(tiering.CodeCorrupt, "two segments hold different records of %s version %d", a.Key, a.Version)
+		}
+		return true
+	})
+	return twice
+}
+
+// sourceError is a job that fails because of one of its segments.
+type sourceError struct {
+	name string
+	error
+}
+
+func (e *sourceError) Unwrap() error { return e.error }
+
+// readSegment reads a segment whole from either copy, and compares what it
+// holds with what the catalog says.
+func (g *collection) readSegment(ctx context.Context, s tiering.SegmentInfo) (*cold.Segment, []cold.Record, error) {
+	var failed error
+	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+		seg, records, err := g.readCopy(ctx, c, s)
+		if err == nil {
+			return seg, records, g.checkLocations(ctx, s.Name, seg)
+		}
+		if ctx.Err() != nil {
+			return nil, nil, err
+		}
+		// One copy that could not be asked leaves hope.
+		if failed == nil || !tiering.Retryable(failed) {
+			failed = err
+		}
+	}
+	return nil, nil, failed
+}
+
+func (g *collection) readCopy(ctx context.Context, c tiering.Copy, s tiering.SegmentInfo) (*cold.Segment, []cold.Record, error) {
+	seg, err := g.Archive.OpenObject(ctx, c, s.Name)
+	if err != nil {
+		if errors.Is(err, tiering.ErrNotFound) {
+			err = tiering.Errorf(tiering.CodeCorrupt, "the object %s is gone from %s", s.Name, c)
+		}
+		return nil, nil, err
+	}
+	if seg.Tenant() != s.Tenant || seg.Count() != s.Count {
+		return nil, nil, tiering.Errorf(tiering.CodeCorrupt, "%s holds %d records of tenant %s, the catalog says %d of %s", s.Name, seg.Count(), seg.Tenant(), s.Count, s.Tenant)
+	}
+	records := make([]cold.Record, 0, seg.Count())
+	for r, err := range seg.Records() {
+		if err != nil {
+			return nil, nil, err
+		}
+		records = append(records, r)
+	}
+	return seg, records, nil
+}
+
+// errCut is a segment of which the catalog does not know everything: an erasure
+// took something, or a rebuild left something out. It is left as it is, because
+// a merge would bring that back.
+var errCut = errors.New("the catalog does not know everything in the segment")
+
+// checkLocations compares the keys in a segment with those that the catalog has
+// locations for; of a segment of an earlier life of the store, the versions
+// too: a rebuild cuts those.
+func (g *collection) checkLocations(ctx context.Context, name string, seg *cold.Segment) error {
+	locs := seg.Locations(name)
+	i := 0
+	for after := (tiering.Key{}); ; {
+		page, err := g.Warm.KeysIn(ctx, name, after, walkPage)
+		if err != nil {
+			return err
+		}
+		for _, k := range page {
+			if after = k; i == len(locs) || locs[i].Key != k {
+				return errCut
+			}
+			if seg.Epoch() != g.epoch {
+				if whole, err := g.wholeLocation(ctx, locs[i]); err != nil || !whole {
+					return errors.Join(err, errCut)
+				}
+			}
+			i++
+		}
+		if len(page) < walkPage {
+			break
+		}
+	}
+	if i < len(locs) {
+		return errCut
+	}
+	return nil
+}
+
+// wholeLocation reports whether the catalog has the location as the segment
+// would give it.
+func (g *collection) wholeLocation(ctx context.Context, l tiering.Location) (bool, error) {
+	have, err := g.Warm.Locations(ctx, l.Key)
+	for _, h := range have {
+		if h.Segment == l.Segment {
+			return h.MinVersion == l.MinVersion && h.MaxVersion == l.MaxVersion, err
+		}
+	}
+	return false, err
+}
+
+// drop removes the records that retention does not keep, and counts them by
+// reason.
+func (g *collection) drop(ctx context.Context, c *composition) (map[string]int64, error) {
+	entries := make([]cold.Entry, len(c.records))
+	for i, r := range c.records {
+		entries[i] = cold.Entry{Key: r.Key, Op: r.Op, Version: r.Version, Revision: r.Revision, At: r.At, Size: int64(len(r.Body)), Digest: r.Digest}
+	}
+	r := g.judging()
+	defer r.close()
+	v, err := r.judge(ctx, job{sources: c.sources}.names(), entries)
+	if err != nil {
+		return nil, err
+	}
+	g.report.NextVersions += v.next
+	counts := map[string]int64{}
+	kept := make([]cold.Record, 0, len(c.records)-len(v.dropped))
+	for i, rec := range c.records {
+		if why := v.dropped[i]; why != "" {
+			counts[why]++
+			continue
+		}
+		kept = append(kept, rec)
+	}
+	c.records = kept
+	return counts, nil
+}
