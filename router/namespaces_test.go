@@ -1,0 +1,171 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// A namespace is made by its first write, or with its policy; it is removed
+// when it is empty, and its kind, class and versions stay.
+func TestNamespaceLife(t *testing.T) {
+	w := open(t, setup{})
+	w.put("k", `{"n":1}`)
+	n, err := w.r.Namespace(w.ctx, space)
+	w.no(err)
+	if n.Kind != tiering.KindState || n.Class != tiering.ClassPersistent || n.HotTTL.Std() != tiering.DefaultHotTTL {
+		t.Errorf("a first write made %+v", n)
+	}
+	err = w.r.DeleteNamespace(w.ctx, space, nil)
+	if tiering.CodeOf(err) != tiering.CodeWrongKind {
+		t.Errorf("a namespace with a document is removed: %v", err)
+	}
+	tomb := w.delete("k")
+	err = w.r.DeleteNamespace(w.ctx, space, &tiering.WriteOptions{If: tiering.IfVersion(n.Version + 1)})
+	if tiering.CodeOf(err) != tiering.CodeVersionConflict {
+		t.Errorf("a wrong version answers %v", err)
+	}
+	w.no(w.r.DeleteNamespace(w.ctx, space, &tiering.WriteOptions{If: tiering.IfVersion(n.Version)}))
+	if err := w.r.DeleteNamespace(w.ctx, space, nil); tiering.CodeOf(err) != tiering.CodeNotFound {
+		t.Errorf("removing it again answers %v", err)
+	}
+	if list, err := w.r.Namespaces(w.ctx); err != nil || len(list) != 0 {
+		t.Errorf("the list is %v, %v", list, err)
+	}
+	_, err = w.r.SetNamespace(w.ctx, space, tiering.Policy{Class: tiering.ClassSession}, nil)
+	if tiering.CodeOf(err) != tiering.CodeWrongKind {
+		t.Errorf("another class for old keys answers %v", err)
+	}
+	again := w.put("k", `{"n":2}`)
+	if again.Version <= tomb.Version {
+		t.Errorf("made again as version %d, deleted as %d", again.Version, tomb.Version)
+	}
+}
+
+// Kind and class are fixed once keys exist; before, they may change.
+func TestClassIsFixed(t *testing.T) {
+	w := open(t, setup{})
+	w.policy(space, tiering.Policy{Class: tiering.ClassSession})
+	w.policy(space, tiering.Policy{Class: tiering.ClassPersistent})
+	w.put("k", `1`)
+	for _, p := range []tiering.Policy{{Class: tiering.ClassSession}, {Class: tiering.ClassEphemeral}, {Kind: tiering.KindLog}} {
+		if _, err := w.r.SetNamespace(w.ctx, space, p, nil); tiering.CodeOf(err) != tiering.CodeWrongKind {
+			t.Errorf("%s %s answers %v", p.Class, p.Kind, err)
+		}
+	}
+	n, err := w.r.SetNamespace(w.ctx, space, tiering.Policy{TTL: tiering.Duration(time.Hour)}, nil)
+	w.no(err)
+	if n.Class != tiering.ClassPersistent || n.TTL.Std() != time.Hour {
+		t.Errorf("a policy that names no class gave %+v", n)
+	}
+}
+
+// A policy is written under conditions, patched in place, and in force at once.
+func TestPolicyWrites(t *testing.T) {
+	w := open(t, setup{})
+	n, err := w.r.SetNamespace(w.ctx, space, tiering.Policy{MaxSize: 100}, &tiering.WriteOptions{If: tiering.IfAbsent()})
+	w.no(err)
+	_, err = w.r.SetNamespace(w.ctx, space, tiering.Policy{}, &tiering.WriteOptions{If: tiering.IfAbsent()})
+	if tiering.CodeOf(err) != tiering.CodeVersionConflict {
+		t.Errorf("making it twice answers %v", err)
+	}
+	_, err = w.r.PatchNamespace(w.ctx, space, []byte(`{"require_version":true}`), &tiering.WriteOptions{If: tiering.IfVersion(n.Version + 1)})
+	if tiering.CodeOf(err) != tiering.CodeVersionConflict {
+		t.Errorf("a patch of another version answers %v", err)
+	}
+	n, err = w.r.PatchNamespace(w.ctx, space, []byte(`{"require_version":true}`), &tiering.WriteOptions{If: tiering.IfVersion(n.Version)})
+	w.no(err)
+	if n.MaxSize != 100 || !n.RequireVersion {
+		t.Errorf("the patched policy is %+v", n)
+	}
+	_, err = w.r.Put(w.ctx, space, "k", []byte(`1`), nil)
+	if tiering.CodeOf(err) != tiering.CodePreconditionRequired {
+		t.Errorf("the new policy is not in force: %v", err)
+	}
+	w.no(w.r.DeleteNamespace(w.ctx, space, nil))
+	_, err = w.r.SetNamespace(w.ctx, space, tiering.Policy{}, &tiering.WriteOptions{If: tiering.IfAbsent()})
+	w.no(err) // one that was removed counts as absent
+}
+
+// Without auto-create a first write is refused.
+func TestNoAutoCreate(t *testing.T) {
+	w := open(t, setup{config: func(c *Config) { c.NoAutoCreate = true }})
+	for _, v := range verbs() {
+		_, err := v.run(w.ctx, w.r, space, "k", tiering.WriteOptions{})
+		if want := tiering.CodeNotFound; v.name != "delete" && tiering.CodeOf(err) != want {
+			t.Errorf("%s answers %v", v.name, err)
+		}
+	}
+	w.policy(space, tiering.Policy{})
+	w.put("k", `1`)
+}
+
+// Racing first writes make one namespace and are all kept.
+func TestRacingFirstWrites(t *testing.T) {
+	w := open(t, setup{})
+	var waits []func() (*tiering.Receipt, error)
+	for i := range 16 {
+		waits = append(waits, w.startPut(fmt.Sprint("k-", i), `1`, tiering.Condition{}))
+	}
+	for _, wait := range waits {
+		_, err := wait()
+		w.no(err)
+	}
+	n, err := w.r.Namespace(w.ctx, space)
+	w.no(err)
+	if n.Version != 1 {
+		t.Errorf("the policy is at version %d", n.Version)
+	}
+	page, err := w.r.List(w.ctx, space, nil)
+	if err != nil || len(page.Items) != 16 {
+		t.Errorf("%d documents, %v", len(page.Items), err)
+	}
+}
+
+// A read of a policy that began before the namespace was made is not kept
+// behind its making: a delete would take the namespace for one that is not
+// there, and be acknowledged without deleting.
+func TestStalePolicyIsNotKept(t *testing.T) {
+	w := open(t, setup{})
+	// What get does first, up to the answer of warm.
+	k := policyKey(tiering.DefaultTenant, space)
+	_, _, gen := w.r.policies.get(k)
+	unknown, err := w.r.loadPolicy(w.ctx, k)
+	w.no(err)
+	w.put("k", `1`)
+	w.r.policies.put(k, unknown, w.clock.Now(), gen)
+	w.delete("k")
+	if got := w.strong("k"); got != "" {
+		t.Errorf("an acknowledged delete left %s", got)
+	}
+}
+
+// A namespace that another node made a moment ago is not taken for absent by
+// an acknowledged delete, a touch or a rollback.
+func TestNamespaceOfAnotherNode(t *testing.T) {
+	for _, v := range verbs() {
+		switch v.name {
+		case "delete", "touch", "pin", "rollback":
+		default:
+			continue
+		}
+		t.Run(v.name, func(t *testing.T) {
+			w := open(t, setup{})
+			other := New(Config{Hot: w.hot, Warm: w.warm})
+			t.Cleanup(other.Close)
+			if got := w.get("k"); got != "" { // this node now knows that there is no such namespace
+				t.Fatal(got)
+			}
+			_, err := other.Put(context.Background(), space, "k", []byte(`{"n":1}`), nil)
+			w.no(err)
+			_, err = v.run(w.ctx, w.r, space, "k", tiering.WriteOptions{})
+			w.no(err)
+			if got := w.strong("k"); v.name == "delete" && got != "" {
+				t.Errorf("an acknowledged delete left %s", got)
+			}
+		})
+	}
+}
