@@ -27,6 +27,11 @@ func (r *Router) explain(ctx context.Context, ns, id string) (*tiering.Explanati
 	if !p.Durable() {
 		return nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: there is nothing to explain", ns)
 	}
+	return r.explainKey(ctx, key, p)
+}
+
+// explainKey explains a key that was admitted.
+func (r *Router) explainKey(ctx context.Context, key tiering.Key, p *policy) (*tiering.Explanation, error) {
 	cur, err := r.Warm.Head(ctx, key)
 	if err != nil {
 		return nil, tiering.Wrap(err, "", tiering.Warm, key)
@@ -35,7 +40,7 @@ func (r *Router) explain(ctx context.Context, ns, id string) (*tiering.Explanati
 		return nil, tiering.Errorf(tiering.CodeNotFound, "the key never was")
 	}
 	e := &tiering.Explanation{Meta: cur.Head.Meta(), State: stateOf(cur), Policy: p.Policy, Accessed: cur.Head.AccessedAt}
-	e.Namespace, e.ID = ns, id
+	e.Namespace, e.ID = key.Namespace, key.ID
 	e.Copies = append(e.Copies, r.hotPlace(ctx, key), warmPlace(cur))
 	segments, err := r.segmentsOf(ctx, key, cur.Head.Version)
 	if err != nil {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"slices"
 	"time"
 
 	"github.com/tierd/tierd/internal/jsondoc"
@@ -93,94 +94,130 @@ func fromRow(v warm.Version) stored {
 
 // versionFromCold looks the version up in the locations of finished segments.
 func (r *core) versionFromCold(ctx context.Context, key tiering.Key, version int64) (stored, error) {
-	none := noVersion(version)
-	if r.Archive == nil {
-		return stored{}, none
-	}
-	locs, err := r.Warm.Locations(ctx, key)
-	if err != nil {
-		return stored{}, tiering.Wrap(err, "", tiering.Warm, key)
-	}
-	for _, l := range locs {
-		if _, ok := l.Block(version); !ok {
-			continue
+	var found stored
+	err := r.archived(ctx, key, func(locs []tiering.Location) error {
+		for _, l := range locs {
+			if _, ok := l.Block(version); !ok {
+				continue
+			}
+			rec, _, err := r.Archive.Read(ctx, l, version)
+			if errors.Is(err, tiering.ErrNotFound) {
+				continue // a gap in the location's range
+			}
+			if err != nil {
+				return err
+			}
+			found = stored{
+				version: rec.Version, op: rec.Op, at: rec.At, created: rec.CreatedAt, expiresAt: rec.ExpiresAt, user: rec.User,
+				digest: rec.Digest, body: rec.Body, tier: tiering.Cold,
+			}
+			return nil
 		}
-		rec, _, err := r.Archive.Read(ctx, l, version)
-		if errors.Is(err, tiering.ErrNotFound) {
-			continue // a gap in the location's range
-		}
-		if err != nil {
-			return stored{}, tiering.Wrap(err, "", tiering.Cold, key)
-		}
-		return stored{
-			version: rec.Version, op: rec.Op, at: rec.At, created: rec.CreatedAt, expiresAt: rec.ExpiresAt, user: rec.User,
-			digest: rec.Digest, body: rec.Body, tier: tiering.Cold,
-		}, nil
+		return nil
+	})
+	if err == nil && found.version == 0 {
+		err = noVersion(version)
 	}
-	return stored{}, none
+	return found, err
 }
 
 func noVersion(version int64) error {
 	return tiering.Errorf(tiering.CodeNotFound, "there is no version %d", version)
 }
 
-// fromCold reads the current bytes that are not in warm.
-func (r *core) fromCold(ctx context.Context, key tiering.Key, version int64) ([]byte, error) {
-	s, err := r.versionFromCold(ctx, key, version)
-	if errors.Is(err, tiering.ErrNotFound) {
+// errMoved is a read of bytes that moved while they were looked for: the head
+// is not any more what the reader saw.
+var errMoved = errors.New("the document moved")
+
+// fromCold reads the current bytes of a head that are not in warm.
+func (r *core) fromCold(ctx context.Context, h warm.Head) ([]byte, error) {
+	s, err := r.versionFromCold(ctx, h.Key, h.Version)
+	code := tiering.CodeOf(err)
+	if code != tiering.CodeNotFound && code != tiering.CodeCorrupt {
+		return s.body, err
+	}
+	cur, again := r.Warm.Head(ctx, h.Key)
+	switch {
+	case again != nil:
+		return nil, tiering.Wrap(again, "", tiering.Warm, h.Key)
+	case cur.Head.Version != h.Version || cur.Head.InWarm != h.InWarm:
+		return nil, errMoved
+	case code == tiering.CodeNotFound:
 		return nil, &tiering.Error{Code: tiering.CodeCorrupt, Tier: tiering.Cold, Detail: "the catalog names no copy of the current version"}
 	}
-	return s.body, err
+	return nil, err
 }
 
-// asOf reads the version that stood at t.
+// asOf reads the version that stood at t: the newest one committed at or before
+// it, whether warm still holds it or cold alone. A deletion counts: nothing
+// stood then.
 func (r *core) asOf(ctx context.Context, key tiering.Key, t time.Time) (stored, error) {
+	var at int64
 	v, ok, err := r.Warm.AsOf(ctx, key, t)
 	if err != nil {
 		return stored{}, tiering.Wrap(err, "", tiering.Warm, key)
 	}
-	if !ok {
+	if ok {
+		at = v.Version
+	}
+	err = r.archived(ctx, key, func(locs []tiering.Location) error {
+		for _, l := range locs {
+			if l.MaxVersion <= at || l.MinTime.After(t) {
+				continue
+			}
+			if !l.MaxTime.After(t) {
+				at = l.MaxVersion
+				continue
+			}
+			entries, _, err := r.Archive.Versions(ctx, l)
+			if err != nil {
+				return err
+			}
+			for _, e := range entries {
+				if e.Op.Versioned() && !e.At.After(t) {
+					at = max(at, e.Version)
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return stored{}, err
+	}
+	if at == 0 {
 		return stored{}, tiering.Errorf(tiering.CodeNotFound, "nothing stood under the key then")
 	}
-	return r.version(ctx, key, v.Version)
+	return r.version(ctx, key, at)
 }
 
-// History returns versions, newest first.
-func (r *Router) History(ctx context.Context, ns, id string, o *tiering.HistoryOptions) (*tiering.History, error) {
-	h, err := r.history(ctx, ns, id, orZero(o))
-	return h, tiering.Wrap(err, "versions", "", r.key(ns, id))
-}
-
-func (r *Router) history(ctx context.Context, ns, id string, o tiering.HistoryOptions) (*tiering.History, error) {
-	key, err := r.readable(ctx, ns, id)
-	if err != nil {
-		return nil, err
+// archived calls look with where the key lies in cold. Segments are rewritten
+// while they are read, and after an erase the old ones are gone at once: what
+// was not found where it lay is looked for once more where it lies by now.
+func (r *core) archived(ctx context.Context, key tiering.Key, look func([]tiering.Location) error) error {
+	if r.Archive == nil {
+		return nil
 	}
-	limit, err := pageLimit(o.Limit)
-	if err != nil {
-		return nil, err
-	}
-	before, err := decodeVersionCursor(o.Cursor)
-	if err != nil {
-		return nil, err
-	}
-	rows, err := r.Warm.Versions(ctx, key, before, limit+1)
-	if err != nil {
-		return nil, tiering.Wrap(err, "", tiering.Warm, key)
-	}
-	h := &tiering.History{Versions: []tiering.VersionInfo{}}
-	for _, v := range rows[:min(limit, len(rows))] {
-		if !r.mayRead(v.User) { // the key had another owner before it was deleted
-			continue
+	var failed error
+	var before []tiering.Location
+	for range moveTries {
+		locs, err := r.Warm.Locations(ctx, key)
+		if err != nil {
+			return tiering.Wrap(err, "", tiering.Warm, key)
 		}
-		h.Versions = append(h.Versions, tiering.VersionInfo{
-			Version: v.Version, Op: v.Op, Size: v.Size, Digest: v.Digest, CreatedAt: v.At, Tier: tiering.Warm,
-		})
+		if failed != nil && sameSegments(before, locs) {
+			return failed
+		}
+		err = look(locs)
+		if !errors.Is(err, tiering.ErrCorrupt) {
+			return tiering.Wrap(err, "", tiering.Cold, key)
+		}
+		failed, before = tiering.Wrap(err, "", tiering.Cold, key), locs
 	}
-	if len(rows) > limit {
-		h.NextCursor = encodeVersionCursor(rows[limit-1].Version)
-	}
-	return h, nil
+	return failed
+}
+
+func sameSegments(a, b []tiering.Location) bool {
+	return slices.EqualFunc(a, b, func(x, y tiering.Location) bool { return x.Segment == y.Segment })
 }
 
 // readable admits a read of a key's history: the key must have been, and be

@@ -281,7 +281,10 @@ func (r *core) load(ctx context.Context, key tiering.Key, p *policy, lease hot.T
 		got.body = nil
 	}
 	if got.body == nil {
-		if got.body, err = r.fromCold(ctx, key, got.head.Version); err != nil {
+		if got.body, err = r.fromCold(ctx, got.head); errors.Is(err, errMoved) {
+			return r.load(ctx, key, p, lease)
+		}
+		if err != nil {
 			return loaded{}, err
 		}
 		got.tier = tiering.Cold

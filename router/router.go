@@ -19,6 +19,8 @@ type Config struct {
 	Warm warm.Store
 	// Archive reads history that left warm; nil when there is no cold tier.
 	Archive *cold.Archive
+	// Background is the engine that archives and erases; nil when there is none.
+	Background Background
 
 	// Committers is how many batches may be in flight at once; 0 means 1.
 	Committers int

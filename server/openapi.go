@@ -58,6 +58,7 @@ func describe(o Options, ops []*operation) *huma.OpenAPI {
 			{Name: "watch", Description: "Changes as they happen."},
 			{Name: "namespaces", Description: "Named groups of keys with one policy."},
 			{Name: "keys", Description: "API keys of the tenant."},
+			{Name: "operations", Description: "Moves by hand, erasing, and what else an operator asks of a node."},
 			{Name: "node", Description: "The node itself."},
 		},
 	}

@@ -231,7 +231,8 @@ func TestSchemasFollowTheTypes(t *testing.T) {
 		"Fault": reflect.TypeFor[tiering.Fault](), "Problem": reflect.TypeFor[tiering.Problem](),
 		"TierStatus": reflect.TypeFor[tiering.TierStatus](), "FeedStatus": reflect.TypeFor[tiering.FeedStatus](),
 		"ArchiveStatus": reflect.TypeFor[tiering.ArchiveStatus](), "ParkedMove": reflect.TypeFor[tiering.ParkedMove](),
-		"NodeStatus": reflect.TypeFor[tiering.NodeStatus](),
+		"NodeStatus": reflect.TypeFor[tiering.NodeStatus](), "EraseRequest": reflect.TypeFor[tiering.EraseRequest](),
+		"EraseReceipt": reflect.TypeFor[tiering.EraseReceipt](),
 	} {
 		var have []string
 		for p := range schemas[name].Properties {

@@ -104,7 +104,7 @@ func (o *operation) queryNames() string {
 func (s *Server) operations() []*operation {
 	var all []*operation
 	for _, part := range [][]*operation{
-		documentOperations(), editOperations(), listOperations(), historyOperations(), careOperations(), batchOperations(),
+		documentOperations(), editOperations(), listOperations(), historyOperations(), careOperations(), operateOperations(), batchOperations(),
 		s.watchOperations(), namespaceOperations(), keyOperations(), s.nodeOperations(),
 	} {
 		all = append(all, part...)

@@ -52,7 +52,7 @@ func componentHeaders() map[string]*huma.Header {
 	}
 	return map[string]*huma.Header{
 		"ETag":                header("The version in quotes. A default has none.", str(), `"3"`),
-		"Location":            header("Where the created document is.", str(), "/v1/state/runs/run/7"),
+		"Location":            header("Where the created document, or the receipt, is.", str(), "/v1/state/runs/run/7"),
 		"Last-Modified":       header("When the version was committed.", str(), "Sat, 31 Jan 2026 12:00:00 GMT"),
 		"Tierd-Tier":          header("Where the bytes came from.", enum("hot", "warm", "cold"), "hot"),
 		"Tierd-Expires-At":    header("When the document expires; absent: never.", instant(), "2026-01-31T12:30:00Z"),

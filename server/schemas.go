@@ -115,6 +115,7 @@ func components() map[string]*huma.Schema {
 	requestSchemas(c)
 	documentSchemas(c)
 	nodeSchemas(c)
+	operateSchemas(c)
 	return c
 }
 

@@ -39,13 +39,13 @@ type EraseRequest struct {
 type EraseReceipt struct {
 	ID       string    `json:"receipt,omitempty"` // "" for a dry run
 	DryRun   bool      `json:"dry_run,omitempty"`
-	State    string    `json:"state"`             // planned, running or done
-	Selector string    `json:"selector"`          // id, prefix or user
-	Digest   string    `json:"digest,omitempty"`  // of the subject, salted by the receipt's id
-	Keys     int64     `json:"keys"`              // documents taken
-	Versions int64     `json:"versions"`          // in warm
-	Bytes    int64     `json:"bytes"`             // in warm
-	Segments int64     `json:"segments"`          // to rewrite, or still to rewrite
+	State    string    `json:"state"`            // planned, running or done
+	Selector string    `json:"selector"`         // id, prefix or user
+	Digest   string    `json:"digest,omitempty"` // of the subject, salted by the receipt's id
+	Keys     int64     `json:"keys"`             // documents taken
+	Versions int64     `json:"versions"`         // in warm
+	Bytes    int64     `json:"bytes"`            // in warm
+	Segments int64     `json:"segments"`         // to rewrite, or still to rewrite
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`
 	Blocked  string    `json:"blocked,omitempty"` // why it is not done yet

@@ -79,6 +79,7 @@ type Service interface {
 	Documents
 	Namespaces
 	APIKeys
+	Operations
 	Status(ctx context.Context) (*NodeStatus, error)
 }
 
