@@ -30,6 +30,10 @@ type Mover interface {
 	// Promote brings the bytes back if the head still stands at version, its
 	// digest is body's, and a location still holds the version.
 	Promote(ctx context.Context, key tiering.Key, version int64, body []byte) (bool, error)
+	// Mend puts body into the version row of a put whose stored bytes were found
+	// damaged, if body has the row's digest. It is false when no such row is
+	// there, or its digest is another.
+	Mend(ctx context.Context, key tiering.Key, version int64, body []byte) (bool, error)
 	// Retire drops version rows of key that no longer stand, and that of the
 	// deletion that stands, of those that a finished segment with two verified
 	// copies holds. It returns how many.

@@ -28,6 +28,33 @@ func (l *Lifecycle) MissingCopies(c tiering.Copy, segments int64) {
 	l.m.missingCopies.WithLabelValues(c.String()).Set(float64(segments))
 }
 
+// CopyChecked records that one copy of a segment was read back: sound, or
+// missing, bad or unreachable by its error.
+func (l *Lifecycle) CopyChecked(c tiering.Copy, err error) {
+	outcome := "unreachable"
+	switch tiering.CodeOf(err) {
+	case "":
+		if err == nil {
+			outcome = "sound"
+			l.m.copySound.WithLabelValues(c.String()).SetToCurrentTime()
+		}
+	case tiering.CodeNotFound:
+		outcome = "missing"
+	case tiering.CodeCorrupt, tiering.CodeUnsupported:
+		outcome = "bad"
+	}
+	l.m.copyChecks.WithLabelValues(c.String(), outcome).Inc()
+}
+
+// CopyRepaired records that a copy was made again, or that it failed.
+func (l *Lifecycle) CopyRepaired(c tiering.Copy, err error) {
+	outcome := "done"
+	if err != nil {
+		outcome = codeOf(err)
+	}
+	l.m.copyRepairs.WithLabelValues(c.String(), outcome).Inc()
+}
+
 // Moved records one move: done, or not because the world had moved on, or
 // failed with err.
 func (l *Lifecycle) Moved(m tiering.Move, done bool, err error) {

@@ -44,6 +44,9 @@ type metrics struct {
 	archiveLag    prometheus.Gauge
 	archiveAge    prometheus.Gauge
 	missingCopies *prometheus.GaugeVec   // copy
+	copyChecks    *prometheus.CounterVec // copy, outcome
+	copySound     *prometheus.GaugeVec   // copy
+	copyRepairs   *prometheus.CounterVec // copy, outcome
 	moves         *prometheus.CounterVec // move, outcome
 
 	httpDuration *prometheus.HistogramVec // route, method
@@ -71,6 +74,9 @@ func newMetrics() *metrics {
 		archiveLag:    gauge("tierd_archive_lag_entries", "Feed entries that are not archived yet."),
 		archiveAge:    gauge("tierd_archive_lag_seconds", "Age of the oldest change that is not archived yet; 0 when all are."),
 		missingCopies: gauges("tierd_missing_copies", "Segments that lack a verified copy. They block demotion.", "copy"),
+		copyChecks:    counters("tierd_copy_checks_total", "Copies of segments that were read back whole. outcome is sound, missing, bad or unreachable.", "copy", "outcome"),
+		copySound:     gauges("tierd_copy_last_sound_timestamp_seconds", "When a copy was last read back and found sound, in Unix time.", "copy"),
+		copyRepairs:   counters("tierd_copy_repairs_total", "Copies of segments that were made again from the other. outcome is done or the code of an error.", "copy", "outcome"),
 		moves:         counters("tierd_moves_total", "What the lifecycle did. outcome is done, moved_on (the world changed first) or the code of an error.", "move", "outcome"),
 
 		httpDuration: histograms("tierd_http_request_duration_seconds", "How long an HTTP request took. Event streams count when they end.", latencyBuckets(), "route", "method"),
@@ -84,7 +90,7 @@ func (m *metrics) all() []prometheus.Collector {
 		m.callDuration, m.callErrors, m.coldBytes,
 		m.loadDuration, m.loadErrors, m.corruptLoads, m.hotLookups, m.hotWritesMissed,
 		m.writeDuration, m.writeErrors, m.stateSize, m.sizeWarnings, m.batchRows,
-		m.feedLag, m.archiveLag, m.archiveAge, m.missingCopies, m.moves,
+		m.feedLag, m.archiveLag, m.archiveAge, m.missingCopies, m.copyChecks, m.copySound, m.copyRepairs, m.moves,
 		m.httpDuration, m.httpRequests,
 	}
 }

@@ -89,6 +89,9 @@ func (s stubWarm) Demote(context.Context, tiering.Key, int64, time.Time) (bool, 
 func (s stubWarm) Promote(context.Context, tiering.Key, int64, []byte) (bool, error) {
 	return true, s.err
 }
+func (s stubWarm) Mend(context.Context, tiering.Key, int64, []byte) (bool, error) {
+	return true, s.err
+}
 func (s stubWarm) Retire(context.Context, tiering.Key, []int64) (int, error) { return 1, s.err }
 func (s stubWarm) NoteAccess(context.Context, []warm.Access) error           { return s.err }
 func (s stubWarm) Ping(context.Context) error                                { return s.err }
@@ -152,6 +155,7 @@ func callAll(ctx context.Context, t *Telemetry, err error) {
 	_, _ = w.Expired(ctx, 1)
 	_, _ = w.Demote(ctx, k, 1, time.Time{})
 	_, _ = w.Promote(ctx, k, 1, nil)
+	_, _ = w.Mend(ctx, k, 1, nil)
 	_, _ = w.Retire(ctx, k, nil)
 	_ = w.NoteAccess(ctx, nil)
 	_ = w.Ping(ctx)
@@ -182,6 +186,8 @@ func callAll(ctx context.Context, t *Telemetry, err error) {
 	l.FeedLag(1)
 	l.ArchiveLag(2, 3*time.Second)
 	l.MissingCopies(tiering.Backup, 4)
+	l.CopyChecked(tiering.Backup, err)
+	l.CopyRepaired(tiering.Backup, err)
 	l.Moved(tiering.MoveDemote, true, err)
 
 	t.Server().Request("GET /v1/status", "GET", 200, time.Millisecond)

@@ -20,6 +20,7 @@ type warmStore struct {
 	readFeed                                           *op
 	startSegment, finishSegment, locations             *op
 	walk, expired, demote, promote, retire, noteAccess *op
+	mend                                               *op
 	ping                                               *op
 }
 
@@ -32,7 +33,7 @@ func (t *Telemetry) Warm(s warm.Store) warm.Store {
 		load: o("load"), head: o("head"), version: o("version"), asOf: o("as_of"), versions: o("versions"), list: o("list"), query: o("query"),
 		readFeed:     o("read_feed"),
 		startSegment: o("start_segment"), finishSegment: o("finish_segment"), locations: o("locations"),
-		walk: o("walk"), expired: o("expired"), demote: o("demote"), promote: o("promote"), retire: o("retire"), noteAccess: o("note_access"),
+		walk: o("walk"), expired: o("expired"), demote: o("demote"), promote: o("promote"), retire: o("retire"), noteAccess: o("note_access"), mend: o("mend"),
 		ping: o("ping"),
 	}
 }

@@ -74,3 +74,10 @@ func (s *warmStore) NoteAccess(ctx context.Context, reads []warm.Access) error {
 	c.end(err, batchSize(len(reads)))
 	return err
 }
+
+func (s *warmStore) Mend(ctx context.Context, key tiering.Key, version int64, body []byte) (bool, error) {
+	ctx, c := s.mend.begin(ctx)
+	done, err := s.Store.Mend(ctx, key, version, body)
+	c.end(err, attribute.Bool("tierd.moved", done))
+	return done, err
+}

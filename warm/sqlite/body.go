@@ -1,11 +1,6 @@
 package sqlite
 
-import (
-	"fmt"
-
-	"github.com/tierd/tierd/tiering"
-	"github.com/tierd/tierd/warm"
-)
+import "github.com/tierd/tierd/warm"
 
 // How a body is stored.
 const (
@@ -45,14 +40,16 @@ func (s *Store) packBody(body []byte) packed {
 	return packed{body, codingRaw}
 }
 
-// unpack returns a body as it was written.
-func (s *Store) unpack(b []byte, coding int64) ([]byte, error) {
+// unpack returns a body as it was written. One that is damaged so that it can
+// not be decompressed is nil, and so fails its digest like any other damage:
+// whoever asked for it goes on to the next copy.
+func (s *Store) unpack(b []byte, coding int64) []byte {
 	if coding == codingRaw || b == nil {
-		return b, nil
+		return b
 	}
 	out, err := s.dec.DecodeAll(b, nil)
 	if err != nil {
-		return nil, &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeCorrupt, Detail: fmt.Sprintf("a body in %s can not be decompressed", s.path), Err: err}
+		return nil
 	}
-	return out, nil
+	return out
 }

@@ -110,11 +110,7 @@ func (s *Store) live(ctx context.Context, c *conn, sc scan, now time.Time, each 
 			args = append(args, sp.to)
 		}
 		err := c.each(ctx, text+` ORDER BY h.id`, args, func(v []driver.Value) error {
-			row, err := s.scanned(sc, v)
-			if err != nil {
-				return err
-			}
-			more, err := each(row)
+			more, err := each(s.scanned(sc, v))
 			if err == nil && !more {
 				return errStop
 			}
@@ -130,20 +126,18 @@ func (s *Store) live(ctx context.Context, c *conn, sc scan, now time.Time, each 
 	return nil
 }
 
-func (s *Store) scanned(sc scan, v []driver.Value) (row scanned, err error) {
+func (s *Store) scanned(sc scan, v []driver.Value) (row scanned) {
 	key := tiering.Key{Tenant: sc.tenant, Namespace: sc.namespace, ID: string(blob(v[0]))}
 	row.entry = scanHead(key, v[1:])
 	at := 1 + headColumnCount
 	if sc.bodies {
-		if row.body, err = s.unpack(blob(v[at+1]), num(v[at])); err != nil {
-			return row, err
-		}
+		row.body = s.unpack(blob(v[at+1]), num(v[at]))
 		at += 2
 	}
 	if sc.projections {
-		row.projection, err = s.unpack(blob(v[at+1]), num(v[at]))
+		row.projection = s.unpack(blob(v[at+1]), num(v[at]))
 	}
-	return row, err
+	return row
 }
 
 // List implements warm.Reader.

@@ -6,6 +6,7 @@ import (
 	"sort"
 	"strings"
 
+	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
 
@@ -35,6 +36,9 @@ func (s *Store) Query(ctx context.Context, q warm.Query) (items []warm.Current, 
 			doc := row.body
 			if doc == nil {
 				doc = row.projection
+			}
+			if doc == nil && row.head.InWarm {
+				return false, &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeCorrupt, Key: row.head.Key, Detail: "a body in " + s.path + " can not be decompressed: reading the document mends it"}
 			}
 			if doc == nil {
 				return true, nil // in cold, and not asked to stay queryable

@@ -31,12 +31,12 @@ func (s *Store) loadOn(ctx context.Context, c *conn, key tiering.Key, now time.T
 	cur.Now = now
 	err = c.each(ctx, `SELECT `+headColumns+`, v.coding, v.body`+ofKey+`
 		LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version`+whereKey, keyArgs(key),
-		func(v []driver.Value) (err error) {
+		func(v []driver.Value) error {
 			cur.Head = scanHead(key, v).head
 			if cur.Head.Live(now) {
-				cur.Body, err = s.unpack(blob(v[headColumnCount+1]), num(v[headColumnCount]))
+				cur.Body = s.unpack(blob(v[headColumnCount+1]), num(v[headColumnCount]))
 			}
-			return err
+			return nil
 		})
 	return cur, err
 }
@@ -91,10 +91,10 @@ func (s *Store) AsOf(ctx context.Context, key tiering.Key, t time.Time) (v warm.
 func (s *Store) oneVersion(ctx context.Context, key tiering.Key, which string, arg int64) (out warm.Version, ok bool, err error) {
 	err = s.reader(ctx, func(c *conn) error {
 		return c.each(ctx, `SELECT `+versionColumns+`, v.coding, v.body`+ofKey+` JOIN version v ON v.kid = h.kid`+whereKey+which,
-			append(keyArgs(key), arg), func(v []driver.Value) (err error) {
+			append(keyArgs(key), arg), func(v []driver.Value) error {
 				out, ok = scanVersion(key, v), true
-				out.Body, err = s.unpack(blob(v[versionColumnCount+1]), num(v[versionColumnCount]))
-				return err
+				out.Body = s.unpack(blob(v[versionColumnCount+1]), num(v[versionColumnCount]))
+				return nil
 			})
 	})
 	return out, ok && err == nil, err

@@ -60,6 +60,7 @@ func Run(t *testing.T, h Harness) {
 		{"catalog", testCatalog},
 		{"deleting", testDeleting},
 		{"moves", testMoves},
+		{"mend", testMend},
 		{"walk", testWalk},
 		{"clock", testClock},
 		{"merge", testMerge},
