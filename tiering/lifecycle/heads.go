@@ -1,0 +1,239 @@
+package lifecycle
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"runtime"
+	"sync"
+	"time"
+
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// found is what the records of a tenant say about one key. The order in which
+// they are met does not matter: the highest version counts, and of it the
+// highest revision.
+type found struct {
+	made cold.Record // the record that made the highest version
+	last cold.Record // the highest revision of the highest version
+	size int64       // bytes of made's body
+	body []byte      // nil while from has to be read for it
+	from *object     // where made lies
+	// written: it is in warm, or will be with the next transaction.
+	written bool
+	// erased is the highest version that an erase order takes. Everything of
+	// the key up to it goes.
+	erased int64
+}
+
+// later reports whether record a is of a higher version or revision than b.
+func later(a, b cold.Record) bool {
+	return a.Version > b.Version || a.Version == b.Version && a.Revision > b.Revision
+}
+
+// add merges what another segment says. It keeps f's body unless g is newer,
+// and returns by how much the bodies in memory grew.
+func (f *found) add(g found) (grew int) {
+	f.erased = max(f.erased, g.erased)
+	if later(g.last, f.last) {
+		f.last = g.last
+	}
+	if g.made.Version > f.made.Version {
+		grew = len(g.body) - len(f.body)
+		f.made, f.size, f.body, f.from = g.made, g.size, g.body, g.from
+	}
+	return grew
+}
+
+// gone reports whether nothing of the key is left.
+func (f *found) gone() bool { return f.made.Version <= f.erased }
+
+// incomplete reports whether a touch or pin is of a version that no segment
+// holds: its bytes were never archived.
+func (f *found) incomplete() bool { return f.last.Version > f.made.Version }
+
+// head returns the key as warm keeps it.
+func (f *found) head() warm.Head {
+	made, last := f.made, f.last
+	if f.incomplete() {
+		last = made
+	}
+	h := warm.Head{
+		Key: made.Key, Op: made.Op, Version: made.Version, Revision: last.Revision, CreatedAt: last.CreatedAt, UpdatedAt: made.At,
+		ExpiresAt: last.ExpiresAt, TTL: last.TTL, AccessedAt: made.At, User: last.User, Pinned: last.Pinned,
+	}
+	if made.Op == tiering.OpPut {
+		h.Size, h.Digest, h.InWarm = f.size, made.Digest, true
+	}
+	return h
+}
+
+// tenantHeads gathers the heads of one tenant.
+type tenantHeads struct {
+	keys     map[tiering.Key]*found
+	bodies   int   // bytes of bodies in memory
+	versions int64 // records that count
+	erased   int64 // records that an erase order takes
+}
+
+// gather reads every record of a tenant that counts, a segment on each
+// processor at a time. A segment that turns out to be damaged ends it with a
+// damagedError.
+func (r *rebuild) gather(ctx context.Context, c coverage, orders []Order) (*tenantHeads, error) {
+	t := &tenantHeads{keys: map[tiering.Key]*found{}}
+	var mu sync.Mutex
+	g, gctx := errgroup.WithContext(ctx)
+	g.SetLimit(min(runtime.GOMAXPROCS(0), 4))
+	for _, st := range c.stretches {
+		for _, o := range st.counting() {
+			g.Go(func() error {
+				red, err := r.reduce(gctx, o, st.to, orders)
+				if err != nil {
+					return err
+				}
+				mu.Lock()
+				defer mu.Unlock()
+				r.merge(t, red)
+				r.progress(o.size)
+				return nil
+			})
+		}
+	}
+	return t, g.Wait()
+}
+
+// merge adds what one segment says. Bodies stay in memory up to a budget; those
+// of tierd's own documents always do, because a rebuild reads them.
+func (r *rebuild) merge(t *tenantHeads, red reduced) {
+	t.versions += red.versions
+	t.erased += red.erased
+	for _, g := range red.keys {
+		if t.bodies+len(g.body) > r.Memory && !g.made.Key.Reserved() {
+			g.body = nil
+		}
+		key := g.last.Key
+		have := t.keys[key]
+		if have == nil {
+			have = &found{}
+			t.keys[key] = have
+		}
+		t.bodies += have.add(g)
+	}
+}
+
+// reduced is what one segment says: its last word about each key.
+type reduced struct {
+	keys             []found
+	versions, erased int64
+}
+
+// reduce reads one segment whole and keeps of each key what may become its
+// head. It notes on o what trims its locations later.
+func (r *rebuild) reduce(ctx context.Context, o *object, to int64, orders []Order) (reduced, error) {
+	s, data, err := openWhole(ctx, r.bucket, o)
+	if err != nil {
+		return reduced{}, err
+	}
+	o.sha, o.lastAt, o.limits, o.taken = sha256.Sum256(data), time.Time{}, nil, false
+	var out reduced
+	at := taker{lineage: r.lineage, epoch: o.epoch, orders: orders}
+	var f found // of the key that is being read
+	var beyond bool
+	var limit int64
+	flush := func() {
+		key := f.last.Key
+		if key == (tiering.Key{}) {
+			return
+		}
+		if beyond {
+			if o.limits == nil {
+				o.limits = map[tiering.Key]int64{}
+			}
+			o.limits[key] = limit
+		}
+		if f.made.Version > 0 || f.last.Version > 0 || f.erased > 0 {
+			// A clone, because a body keeps all of its block in memory.
+			f.size, f.body, f.made.Body = int64(len(f.made.Body)), bytes.Clone(f.made.Body), nil
+			out.keys = append(out.keys, f)
+		}
+		f, beyond, limit = found{}, false, 0
+	}
+	for rec, err := range s.Records() {
+		if err != nil {
+			return reduced{}, &damagedError{o, err}
+		}
+		if rec.Key != f.last.Key {
+			flush()
+			f.last.Key, f.from = rec.Key, o
+		}
+		if rec.Pos > to {
+			beyond = true
+			continue
+		}
+		if at.takes(rec) {
+			o.taken = true
+			out.erased++
+			f.erased = max(f.erased, rec.Version)
+			continue
+		}
+		if rec.At.After(o.lastAt) {
+			o.lastAt = rec.At
+		}
+		if rec.Op.Versioned() {
+			out.versions++
+			f.made, limit = rec, rec.Version
+		}
+		rec.Body = nil
+		f.last = rec
+	}
+	flush()
+	return out, nil
+}
+
+// taker asks the erase orders about the records of one segment. Records of a
+// key come one after the other, so the costly part is done once a key and
+// owner.
+type taker struct {
+	lineage *Lineage
+	epoch   string
+	orders  []Order
+	key     tiering.Key
+	user    string
+	match   []Order // those of the key and owner
+	asked   bool
+}
+
+func (t *taker) takes(rec cold.Record) bool {
+	if len(t.orders) == 0 {
+		return false
+	}
+	if !t.asked || rec.Key != t.key || rec.User != t.user {
+		t.key, t.user, t.match, t.asked = rec.Key, rec.User, t.match[:0], true
+		for _, o := range t.orders {
+			if o.Matches(rec.Key, rec.User) {
+				t.match = append(t.match, o)
+			}
+		}
+	}
+	for _, o := range t.match {
+		if o.Reaches(t.lineage, t.epoch, rec.Pos, rec.At) {
+			return true
+		}
+	}
+	return false
+}
+
+// asDamaged tells a damaged segment from other errors.
+func asDamaged(err error) *damagedError {
+	var d *damagedError
+	if errors.As(err, &d) {
+		return d
+	}
+	return nil
+}
