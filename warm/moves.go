@@ -154,8 +154,8 @@ type Eraser interface {
 	// floor rises above their versions; heads, version rows, projections,
 	// locations, and every mention in the feed, idempotency results and batch
 	// results go; the segments that held them are added to the erasure. A user's
-	// keys are those whose head, or any version row, is the user's. Feed entries
-	// keep their positions, without the changes of what was taken; a batch's
+	// keys are those of which the head, a version row or a change in the feed is
+	// the user's. Feed entries keep their positions, without the changes of what was taken; a batch's
 	// results keep the outcome alone. A call may take no key and still say
 	// more. When nothing is left to take it sets Pos to the last feed position,
 	// never 0, in the same transaction, and more is false; later calls change
