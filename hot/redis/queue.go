@@ -1,0 +1,232 @@
+package redis
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	goredis "github.com/redis/go-redis/v9"
+	"github.com/sony/gobreaker/v2"
+)
+
+const (
+	// maxExchanges is how many pipelines are on their way at once. With one,
+	// callers whose answers came together meet again in the next pipeline, but
+	// a large value holds up all others; with more than two, pipelines get so
+	// short that throughput falls.
+	maxExchanges = 2
+	// maxCalls and maxBytes bound a pipeline, so that what it carries gets
+	// through within the timeout.
+	maxCalls = 512
+	maxBytes = 1 << 20
+)
+
+// call is one caller's command on one key: a script, or a plain GET when script
+// is nil.
+type call struct {
+	ctx    context.Context
+	script *script
+	key    string
+	args   []any
+	size   int // of what it carries
+
+	done  chan struct{} // closed once the rest is set
+	reply any
+	at    int64 // for a GET: Redis' time just before it, in microseconds
+	err   error
+}
+
+func (c *call) finish(reply any, err error) {
+	c.reply, c.err = reply, err
+	close(c.done)
+}
+
+// queue sends the calls of many callers in few pipelines. A call goes out at
+// once while fewer than maxExchanges pipelines are on their way; else it waits
+// for one to come back and leaves with all that came meanwhile. A pipeline runs
+// on a deadline of its own: no caller's context cuts off the others.
+type queue struct {
+	client  goredis.UniversalClient
+	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
+	timeout time.Duration
+	// oneClock says that one TIME at the head of a pipeline dates all GETs
+	// behind it: there is one server.
+	oneClock bool
+
+	mu       sync.Mutex
+	waiting  []*call
+	exchange int // pipelines on their way
+	closed   bool
+	running  sync.WaitGroup
+}
+
+func newQueue(client goredis.UniversalClient, breaker *gobreaker.TwoStepCircuitBreaker[struct{}], timeout time.Duration, oneClock bool) *queue {
+	return &queue{client: client, breaker: breaker, timeout: timeout, oneClock: oneClock}
+}
+
+// do carries c out and waits for its answer, no longer than its context lasts.
+// A call that is given up may still be carried out.
+func (q *queue) do(c *call) (any, error) {
+	if q.breaker.State() != gobreaker.StateClosed {
+		return nil, ErrUnavailable
+	}
+	c.done = make(chan struct{})
+	if err := q.enter(c); err != nil {
+		return nil, err
+	}
+	select {
+	case <-c.done:
+		return c.reply, c.err
+	case <-c.ctx.Done():
+		return nil, c.ctx.Err()
+	}
+}
+
+func (q *queue) enter(c *call) error {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return ErrClosed
+	}
+	q.waiting = append(q.waiting, c)
+	if q.exchange < maxExchanges {
+		q.exchange++
+		q.running.Go(q.run)
+	}
+	return nil
+}
+
+// run sends pipelines until nobody waits.
+func (q *queue) run() {
+	for {
+		calls := q.next()
+		if calls == nil {
+			return
+		}
+		q.send(calls)
+	}
+}
+
+// next takes the calls of the next pipeline, or nil when there are none and the
+// exchange is over.
+func (q *queue) next() []*call {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if len(q.waiting) == 0 {
+		q.exchange--
+		return nil
+	}
+	n, bytes := 0, 0
+	for n < len(q.waiting) && n < maxCalls && (n == 0 || bytes+q.waiting[n].size <= maxBytes) {
+		bytes += q.waiting[n].size
+		n++
+	}
+	calls := q.waiting[:n:n]
+	if q.waiting = q.waiting[n:]; len(q.waiting) == 0 {
+		q.waiting = nil
+	}
+	return calls
+}
+
+// send carries calls out through the breaker.
+func (q *queue) send(calls []*call) {
+	done, err := q.breaker.Allow()
+	if err != nil {
+		for _, c := range calls {
+			c.finish(nil, ErrUnavailable)
+		}
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), q.timeout)
+	defer cancel()
+	unknown, err := q.pipeline(ctx, calls, (*script).byName)
+	if len(unknown) > 0 && err == nil {
+		// Redis has forgotten the scripts: it was restarted or flushed.
+		_, err = q.pipeline(ctx, unknown, (*script).bySource)
+	}
+	done(err)
+}
+
+// pipeline sends calls and finishes them, but for those whose script Redis does
+// not know: these were not carried out, and are returned. The error is that of
+// an exchange that failed as a whole or in part.
+func (q *queue) pipeline(ctx context.Context, calls []*call, form func(*script, string, []any) []any) (unknown []*call, err error) {
+	p := q.client.Pipeline()
+	cmds := make([]goredis.Cmder, len(calls))
+	var clock *goredis.TimeCmd
+	for i, c := range calls {
+		switch {
+		case c.ctx.Err() != nil: // nobody waits any more
+		case c.script != nil:
+			cmds[i] = p.Do(ctx, form(c.script, c.key, c.args)...)
+		default:
+			if clock == nil {
+				clock = p.Time(ctx)
+			}
+			cmds[i] = p.Get(ctx, c.key)
+		}
+	}
+	if p.Len() > 0 {
+		// Each command has its own error; this one is only the first of them.
+		_, _ = p.Exec(ctx)
+	}
+	for i, c := range calls {
+		var reply any
+		var failed error
+		switch cmd := cmds[i].(type) {
+		case nil:
+			failed = c.ctx.Err()
+			c.finish(nil, failed)
+			continue
+		case *goredis.Cmd:
+			reply, failed = cmd.Result()
+			if failed != nil && strings.HasPrefix(failed.Error(), "NOSCRIPT") {
+				unknown = append(unknown, c)
+				continue
+			}
+		case *goredis.StringCmd:
+			reply, failed = q.dated(c, cmd, clock)
+		}
+		if !answered(failed) {
+			failed = explain(failed)
+			err = failed
+		}
+		c.finish(reply, failed)
+	}
+	return unknown, err
+}
+
+// dated is what a GET found, nil for nothing, with the time it was read.
+func (q *queue) dated(c *call, cmd *goredis.StringCmd, clock *goredis.TimeCmd) (any, error) {
+	now, err := clock.Result()
+	if err != nil {
+		return nil, err
+	}
+	c.at = now.UnixMicro()
+	found, err := cmd.Bytes() // shares the reply's memory
+	if errors.Is(err, goredis.Nil) {
+		return []byte(nil), nil
+	}
+	return found, err
+}
+
+// explain says what a failed exchange is to the caller. Its own deadline, not
+// the caller's, has passed when it timed out: that is no DeadlineExceeded.
+func explain(err error) error {
+	var timeout interface{ Timeout() bool }
+	if errors.Is(err, context.DeadlineExceeded) || errors.As(err, &timeout) && timeout.Timeout() {
+		return ErrTimeout
+	}
+	return fmt.Errorf("redis: %w", err)
+}
+
+// close lets nobody in any more and waits for what is on its way.
+func (q *queue) close() {
+	q.mu.Lock()
+	q.closed = true
+	q.mu.Unlock()
+	q.running.Wait()
+}

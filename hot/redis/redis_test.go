@@ -1,0 +1,78 @@
+package redis_test
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/hot/hottest"
+	"github.com/tierd/tierd/hot/redis"
+)
+
+// timing is short, for Redis cannot be given a clock.
+var timing = hot.Timing{Token: 1200 * time.Millisecond, Lease: time.Second, Tombstone: 1800 * time.Millisecond}
+
+// address is the value of an environment variable that "services env" prints.
+// Without it the test is skipped, but not on CI.
+func address(t testing.TB, variable, group string) string {
+	t.Helper()
+	url := os.Getenv(variable)
+	if url == "" {
+		how := fmt.Sprintf(`%s is not set: run "deploy/local/services up %s", then eval "$(deploy/local/services env)"`, variable, group)
+		if os.Getenv("CI") != "" {
+			t.Fatal(how)
+		}
+		t.Skip(how)
+	}
+	return url
+}
+
+// open returns a store with an epoch of its own, which is removed after the
+// test.
+func open(t testing.TB, url string, o redis.Options) *redis.Store {
+	t.Helper()
+	if o.Epoch == "" {
+		o.Epoch = fmt.Sprintf("test-%d-%s", time.Now().UnixNano(), t.Name())
+	}
+	s, err := redis.Open(t.Context(), url, &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	t.Cleanup(func() { forget(t, url, o.Epoch) })
+	return s
+}
+
+func forget(t testing.TB, url, epoch string) {
+	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	defer cancel()
+	s, err := redis.Open(ctx, url, nil)
+	if err != nil {
+		t.Log(err)
+		return
+	}
+	defer s.Close()
+	if err := s.Forget(ctx, epoch); err != nil {
+		t.Log(err)
+	}
+}
+
+func harness(url string) hottest.Harness {
+	return hottest.Harness{
+		Capabilities: hot.Capabilities{Shared: true},
+		RealTime:     true,
+		Open: func(t testing.TB, _ hottest.Options) hottest.Subject {
+			// A patient store: the suite is not about slow machines.
+			s := open(t, url, redis.Options{Timing: timing, Timeout: 10 * time.Second})
+			if got := s.Capabilities(); got != (hot.Capabilities{Shared: true}) {
+				t.Errorf("capabilities are %+v", got)
+			}
+			return hottest.Subject{Store: s, Timing: timing, Advance: time.Sleep}
+		},
+	}
+}
+
+func TestConformance(t *testing.T) { hottest.Run(t, harness(address(t, "TIERD_HOT", "redis"))) }

@@ -1,0 +1,50 @@
+package redis
+
+import (
+	"crypto/sha1" //nolint:gosec // Redis names scripts by it
+	"embed"
+	"encoding/hex"
+)
+
+//go:embed lua
+var sources embed.FS
+
+// script is a Lua script: Redis runs it by name once it has seen its source.
+type script struct {
+	sha, source string
+}
+
+// scripts are all that write to Redis.
+type scripts struct {
+	get, lease, mark, unmark, set, fill, drop, swap *script
+}
+
+func newScripts() scripts {
+	state := source("state")
+	load := func(name string) *script {
+		text := state + source(name)
+		sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
+		return &script{sha: hex.EncodeToString(sum[:]), source: text}
+	}
+	return scripts{
+		get: load("get"), lease: load("lease"), mark: load("mark"), unmark: load("unmark"),
+		set: load("set"), fill: load("fill"), drop: load("drop"), swap: load("swap"),
+	}
+}
+
+func source(name string) string {
+	text, err := sources.ReadFile("lua/" + name + ".lua")
+	if err != nil {
+		panic(err) // a file that the compiler has embedded
+	}
+	return string(text)
+}
+
+// byName and bySource are the command that runs the script on one key.
+func (s *script) byName(key string, args []any) []any {
+	return append([]any{"evalsha", s.sha, 1, key}, args...)
+}
+
+func (s *script) bySource(key string, args []any) []any {
+	return append([]any{"eval", s.source, 1, key}, args...)
+}
