@@ -95,11 +95,7 @@ func (p Policy) planHistory(m VersionMeta) Action {
 		since = m.UpdatedAt
 	}
 	if m.InWarm {
-		a := Action{Move: MoveRetire, Due: since.Add(p.RetireAfter.Std())}
-		if !m.Current {
-			a.Blocked = blockers(VersionMeta{Copies: m.Copies})
-			return a
-		}
+		return Action{Move: MoveRetire, Due: since.Add(p.RetireAfter.Std()), Blocked: blockers(VersionMeta{Copies: m.Copies})}
 	}
 	if !m.InCold {
 		return Action{Move: MoveStay}

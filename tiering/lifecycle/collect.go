@@ -28,10 +28,11 @@ type collection struct {
 	lease  warm.Lease
 	epoch  string
 	report *GCReport
-	ahead  time.Duration // how far ahead of now the report looks
-	all    bool          // somebody asked: nothing is put off
-	dry    bool          // nothing is changed
-	budget int           // objects that may still be deleted
+	ahead  time.Duration           // how far ahead of now the report looks
+	all    bool                    // somebody asked: nothing is put off
+	dry    bool                    // nothing is changed
+	gone   map[tiering.Key][]int64 // what a dry run would have dropped by now
+	budget int                     // objects that may still be deleted
 }
 
 func (e *Engine) newCollection(now time.Time, report *GCReport) *collection {
@@ -43,13 +44,21 @@ func (e *Engine) newCollection(now time.Time, report *GCReport) *collection {
 }
 
 // judging starts a judgement on some segments.
-func (g *collection) judging() *retention { return &retention{sweeper: g.sweeper, ahead: g.ahead} }
+func (g *collection) judging() *retention {
+	return &retention{sweeper: g.sweeper, ahead: g.ahead, gone: g.gone}
+}
 
 // run rewrites what is to be rewritten and collects what may go. more is true
 // when there is work left for another run.
 func (g *collection) run(ctx context.Context, l warm.Lease) (more bool, err error) {
 	g.lease = l
 	if g.epoch, err = g.Warm.Epoch(ctx); err != nil {
+		return false, err
+	}
+	// A bucket that cannot be listed whole ends the run before it changes
+	// anything.
+	loose, err := g.listing(ctx)
+	if err != nil {
 		return false, err
 	}
 	if !g.dry {
@@ -73,7 +82,7 @@ func (g *collection) run(ctx context.Context, l warm.Lease) (more bool, err erro
 	if err := g.collectReplaced(ctx); err != nil {
 		return false, err
 	}
-	return more || g.budget <= 0, g.collectStrangers(ctx)
+	return more || g.budget <= 0, g.collectStrangers(ctx, loose)
 }
 
 // carryOut does a job, without those of its segments that make it fail.
@@ -94,17 +103,29 @@ func (g *collection) carryOut(ctx context.Context, j job) error {
 // do carries out a job, or says what it would do.
 func (g *collection) do(ctx context.Context, j job) error {
 	if g.dry {
-		v, entries, err := g.inspect(ctx, j)
-		if err == nil {
-			g.report.planned(j, v, len(entries))
-			g.report.NextVersions += v.next
-		}
-		return err
+		return g.pretend(ctx, j)
 	}
 	if err := g.renew(ctx); err != nil {
 		return err
 	}
 	return g.rewrite(ctx, j)
+}
+
+// pretend notes what a job would do.
+func (g *collection) pretend(ctx context.Context, j job) error {
+	v, entries, err := g.inspect(ctx, j)
+	if err != nil {
+		return err
+	}
+	if g.gone == nil {
+		g.gone = map[tiering.Key][]int64{}
+	}
+	for i := range v.dropped {
+		g.gone[entries[i].Key] = append(g.gone[entries[i].Key], entries[i].Version)
+	}
+	g.report.planned(j, v, len(entries))
+	g.report.NextVersions += v.next
+	return nil
 }
 
 // renew keeps the lease through a long run. A run whose lease went to another
@@ -164,17 +185,21 @@ func (g *collection) collectSegment(ctx context.Context, name string) error {
 	return g.Warm.ForgetSegment(ctx, name)
 }
 
-// collectStrangers looks for objects that the catalog does not know, and
-// deletes those of which it is certain that nothing is lost with them. The
-// others are reported.
-func (g *collection) collectStrangers(ctx context.Context) error {
+// listing looks for objects beside the finished segments, when it is time to.
+func (g *collection) listing(ctx context.Context) ([]looseObject, error) {
 	if !g.all && g.now.Before(g.merges.listed.Add(strangersEvery)) {
-		return nil
+		return nil, nil
 	}
 	objects, err := g.looseObjects(ctx)
-	if err != nil {
-		return err
+	if err == nil && !g.dry {
+		g.merges.listed = g.now
 	}
+	return objects, err
+}
+
+// collectStrangers deletes the objects that the catalog does not know, if it is
+// certain that nothing is lost with them. The others are reported.
+func (g *collection) collectStrangers(ctx context.Context, objects []looseObject) error {
 	for _, o := range objects {
 		if o.state != "" {
 			continue
@@ -194,9 +219,6 @@ func (g *collection) collectStrangers(ctx context.Context) error {
 			return err
 		}
 		g.stranger(o, why)
-	}
-	if !g.dry {
-		g.merges.listed = g.now
 	}
 	return nil
 }

@@ -138,7 +138,7 @@ func TestBytesAreNotRewrittenOverAndOver(t *testing.T) {
 	n := newNode(t, lifecycle.Config{Grace: time.Second})
 	n.policy("notes", tiering.Policy{})
 	var written, last int64
-	const segments = 200
+	const segments = 120
 	for i := range segments {
 		n.put(fmt.Sprint("k", i))
 		n.flush()
@@ -157,7 +157,7 @@ func TestBytesAreNotRewrittenOverAndOver(t *testing.T) {
 	if written > 8*total {
 		t.Errorf("merges wrote %d bytes for %d that are kept", written, total)
 	}
-	if len(left) > 30 {
+	if len(left) > 20 {
 		t.Errorf("%d segments are left of %d", len(left), segments)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"path/filepath"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -43,8 +44,11 @@ type node struct {
 	config  lifecycle.Config
 }
 
+// Its test waits for the disk more than for the processor, so that it runs
+// beside others.
 func newNode(t *testing.T, c lifecycle.Config) *node {
 	t.Helper()
+	t.Parallel()
 	n := &node{T: t, ctx: t.Context(), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
 	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "warm.db"), &sqlite.Options{Clock: n.clock})
 	n.no(err)
@@ -74,12 +78,17 @@ func (n *node) clock() time.Time {
 	return n.now
 }
 
+// tick moves the clock.
+func (n *node) tick(d time.Duration) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.now = n.now.Add(d)
+}
+
 // pass moves the clock, and has the engine believe it.
 func (n *node) pass(d time.Duration) {
 	n.Helper()
-	n.mu.Lock()
-	n.now = n.now.Add(d)
-	n.mu.Unlock()
+	n.tick(d)
 	n.no(n.engine.ConfirmClock(n.ctx))
 }
 
@@ -123,13 +132,13 @@ func (n *node) commit(k tiering.Key, r warm.Row) warm.Head {
 // put writes a document that says which version of which key it is.
 func (n *node) put(id string) warm.Head {
 	n.Helper()
-	n.pass(time.Second)
+	n.tick(time.Second)
 	return n.commit(key(id), put([]byte(fmt.Sprintf(`{"id":%q,"at":%q}`, id, n.clock()))))
 }
 
 func (n *node) del(id string) warm.Head {
 	n.Helper()
-	n.pass(time.Second)
+	n.tick(time.Second)
 	return n.commit(key(id), row(tiering.OpDelete))
 }
 
@@ -158,12 +167,15 @@ func (n *node) objects(c tiering.Copy) []string {
 	return out
 }
 
-// scan reads every record of every object in a bucket, as a rebuild does.
+// scan reads every record of every object in a bucket, as a rebuild does; what
+// fails on demand does not fail here.
 func (n *node) scan(c tiering.Copy) []cold.Record {
 	n.Helper()
 	var out []cold.Record
 	for _, name := range n.objects(c) {
-		s, err := n.archive.OpenObject(n.ctx, c, name)
+		data, err := n.memory[c].Read(n.ctx, name, 0, -1)
+		n.no(err)
+		s, err := cold.OpenSegment(bytes.NewReader(data), int64(len(data)))
 		n.no(err)
 		for r, err := range s.Records() {
 			n.no(err)
@@ -206,21 +218,38 @@ func (n *node) fromCold(k tiering.Key, version int64) (cold.Record, bool) {
 	return cold.Record{}, false
 }
 
-// consistent fails the test unless both buckets hold every finished segment,
-// whole, and the catalog names no segment twice for one record.
-func (n *node) consistent() {
+// lost says which finished segment a bucket does not hold whole though the
+// catalog says so, nil for none.
+func (n *node) lost() error {
 	n.Helper()
 	for _, s := range n.segments(tiering.SegmentFinished) {
-		if s.Verified() != 2 {
-			continue
-		}
 		for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+			if s.Copies[c] != tiering.CopyVerified {
+				continue
+			}
 			data, err := n.memory[c].Read(n.ctx, s.Name, 0, -1)
 			if err != nil || tiering.DigestOf(data) != s.SHA256 {
-				n.Fatalf("%s of %s: %d bytes, %v: the catalog says that it is verified", c, s.Name, len(data), err)
+				return fmt.Errorf("%s of %s: %d bytes, %w: the catalog says that it is verified", c, s.Name, len(data), err)
 			}
 		}
 	}
+	return nil
+}
+
+func (n *node) consistent() {
+	n.Helper()
+	n.no(n.lost())
+}
+
+// settle runs the engine until nothing is due but what time will bring.
+func (n *node) settle() {
+	n.Helper()
+	for range 4 {
+		n.sweep()
+		n.gc()
+		n.pass(61 * time.Minute)
+	}
+	n.gc()
 }
 
 func (n *node) gc() lifecycle.GCReport {
@@ -233,6 +262,23 @@ func (n *node) gc() lifecycle.GCReport {
 func (n *node) sweep() {
 	n.Helper()
 	n.no(n.engine.Sweep(n.ctx))
+}
+
+// records says in one word each what a bucket holds of a key.
+func (n *node) records(k tiering.Key) string {
+	n.Helper()
+	var out [2][]string
+	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+		for _, r := range n.scan(c) {
+			if r.Key == k {
+				out[c] = append(out[c], fmt.Sprintf("%s%d", r.Op, r.Version))
+			}
+		}
+	}
+	if !slices.Equal(out[0], out[1]) {
+		n.Fatalf("the primary holds %v, the backup %v", out[0], out[1])
+	}
+	return strings.Join(out[0], " ")
 }
 
 func same(a, b []cold.Record) bool {

@@ -34,6 +34,8 @@ type retention struct {
 	*sweeper
 	// ahead is how far beyond now the verdict counts what comes due.
 	ahead time.Duration
+	// gone holds what a dry run has dropped so far; nil otherwise.
+	gone map[tiering.Key][]int64
 
 	columns map[string]*column // of other finished segments
 	loose   *looseIndex        // of objects beside the finished segments, once asked for
@@ -157,6 +159,7 @@ func (r *retention) known(ctx context.Context, group []cold.Entry, sources []str
 		}
 		for _, e := range entries {
 			switch {
+			case slices.Contains(r.gone[key], e.Version):
 			case !e.Op.Versioned():
 				k.touched = append(k.touched, e.Version)
 			case e.Version >= l.MinVersion && e.Version <= l.MaxVersion:
