@@ -139,7 +139,6 @@ func TestARunIsKilledAtEveryStep(t *testing.T) {
 				at = "after"
 			}
 			t.Run(fmt.Sprint(at, " change ", step), func(t *testing.T) {
-				t.Parallel()
 				killed(t, &life{left: step, after: after})
 			})
 		}
