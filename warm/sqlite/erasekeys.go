@@ -197,9 +197,9 @@ func (t *txn) advance(p *step) (cleaned, atEnd bool, err error) {
 		bounds string
 		clean  func(after, to int64) (bool, error)
 	}{
-		{&p.feed, `SELECT min(pos), max(pos) FROM feed`, func(after, to int64) (bool, error) { return t.cleanFeed(p.subject, after, to, p.mention) }},
-		{&p.settled, `SELECT min(seq), max(seq) FROM settled`, func(after, to int64) (bool, error) { return t.cleanSettled(p.subject, after, to) }},
-		{&p.idempotency, `SELECT min(seq), max(seq) FROM idempotency`, func(after, to int64) (bool, error) { return t.cleanIdempotency(p.subject, after, to) }},
+		{&p.feed, `SELECT (SELECT min(pos) FROM feed), (SELECT max(pos) FROM feed)`, func(after, to int64) (bool, error) { return t.cleanFeed(p.subject, after, to, p.mention) }},
+		{&p.settled, `SELECT (SELECT min(seq) FROM settled), (SELECT max(seq) FROM settled)`, func(after, to int64) (bool, error) { return t.cleanSettled(p.subject, after, to) }},
+		{&p.idempotency, `SELECT (SELECT min(seq) FROM idempotency), (SELECT max(seq) FROM idempotency)`, func(after, to int64) (bool, error) { return t.cleanIdempotency(p.subject, after, to) }},
 	} {
 		row, _, err := t.one(kind.bounds)
 		if err != nil {

@@ -26,6 +26,10 @@ func TestPlans(t *testing.T) {
 		{"bytes in version rows", `SELECT sum(size) FROM version`, "COVERING INDEX version_key"},
 		{"trim", `SELECT pos FROM feed WHERE at >= ? ORDER BY pos LIMIT 1`, "SCAN feed"},
 		{"batch", `SELECT results FROM feed WHERE batch = ?`, "feed_batch (batch=?)"},
+		{"keys of a segment", keysIn, "COVERING INDEX location_segment (segment=? AND (tenant,namespace,id)>(?,?,?))"},
+		{"heads of a user", headsOf, "head_user (ns=? AND user=?)"},
+		{"requests of a window", requestsIn, "SEARCH idempotency USING INTEGER PRIMARY KEY (rowid>? AND rowid<?)"},
+		{"walk over versions", walkPage, "SEARCH v USING INDEX version_key ((kid,version)>(?,?)"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var plan []string

@@ -67,18 +67,21 @@ func (s *Store) WalkVersions(ctx context.Context, cursor string, limit int) (row
 	return rows, next, nil
 }
 
+// walkPage is a page of the walk.
+const walkPage = `SELECT v.kid, n.tenant, n.name, h.id, h.op, h.version, h.updated, h.flags,
+		(SELECT a.at FROM version a WHERE a.kid = v.kid AND a.version > v.version ORDER BY a.version LIMIT 1),
+		(SELECT max((g.copy0 = 'verified') + (g.copy1 = 'verified')) FROM location l JOIN segment g ON g.name = l.segment
+			WHERE l.tenant = n.tenant AND l.namespace = n.name AND l.id = h.id AND v.version BETWEEN l.min_version AND l.max_version AND g.state = 'finished'),
+		` + versionColumns + `
+	FROM version v CROSS JOIN head h ON h.kid = v.kid CROSS JOIN namespace n ON n.nid = h.ns
+	WHERE (v.kid, v.version) > (?, ?) AND v.kid <= ? AND (v.version <> h.version OR h.op > 1)
+	ORDER BY v.kid, v.version LIMIT ?`
+
 // superseded appends up to limit rows behind at, of keys up to end, and moves
 // at to the last of them.
 func (c *conn) superseded(ctx context.Context, at *versionPlace, end int64, limit int, rows *[]warm.Superseded) error {
 	var kid, newer int64
-	return c.each(ctx, `SELECT v.kid, n.tenant, n.name, h.id, h.op, h.version, h.updated, h.flags,
-			(SELECT a.at FROM version a WHERE a.kid = v.kid AND a.version > v.version ORDER BY a.version LIMIT 1),
-			(SELECT max((g.copy0 = 'verified') + (g.copy1 = 'verified')) FROM location l JOIN segment g ON g.name = l.segment
-				WHERE l.tenant = n.tenant AND l.namespace = n.name AND l.id = h.id AND v.version BETWEEN l.min_version AND l.max_version AND g.state = 'finished'),
-			`+versionColumns+`
-		FROM version v CROSS JOIN head h ON h.kid = v.kid CROSS JOIN namespace n ON n.nid = h.ns
-		WHERE (v.kid, v.version) > (?, ?) AND v.kid <= ? AND (v.version <> h.version OR h.op > 1)
-		ORDER BY v.kid, v.version LIMIT ?`, []any{at.kid, at.version, end, int64(limit)}, func(v []driver.Value) error {
+	return c.each(ctx, walkPage, []any{at.kid, at.version, end, int64(limit)}, func(v []driver.Value) error {
 		key := tiering.Key{Tenant: text(v[1]), Namespace: text(v[2]), ID: string(blob(v[3]))}
 		row := warm.Superseded{Version: scanVersion(key, v[10:]), KeyDeleted: num(v[4]) > 1, Pinned: num(v[7])&flagPinned != 0, Copies: int(num(v[9]))}
 		head := num(v[5])
