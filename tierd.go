@@ -104,10 +104,10 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 		},
 	})
 	n.engine = lifecycle.New(lifecycle.Config{
-		Warm: warm, Archive: archive, Holder: holder(t.shared), SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
+		Warm: warm, Archive: archive, Hot: hot, Holder: holder(t.shared), SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
 	})
 	n.Router = router.New(router.Config{
-		Hot: hot, Warm: warm, Archive: archive, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
+		Hot: hot, Warm: warm, Archive: archive, Background: n.engine, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
 		Recorder: m.Router(), Logger: c.Logger, Version: c.Version, Parked: n.engine.Parked,
 	})
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))

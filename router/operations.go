@@ -45,6 +45,9 @@ func (r *Router) Promote(ctx context.Context, ns, id string) (*tiering.Explanati
 // byHand runs a move of one document until it was made, or until something
 // other than a change of the document stands in its way.
 func (r *Router) byHand(ctx context.Context, ns, id string, move func(context.Context, warm.Head, time.Time) (bool, error)) (*tiering.Explanation, error) {
+	if err := r.open(); err != nil {
+		return nil, err
+	}
 	key, err := r.admit(tiering.VerbWrite, ns, id)
 	if err != nil {
 		return nil, err
@@ -191,6 +194,9 @@ var errNoBackground = errors.New("this router has no background engine")
 // administer runs an operation of the background for an administrator.
 func administer[T any](r *Router, do func(Background) (T, error)) (T, error) {
 	var none T
+	if err := r.open(); err != nil {
+		return none, err
+	}
 	if err := r.admin(); err != nil {
 		return none, err
 	}

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -17,6 +18,10 @@ import (
 type Config struct {
 	Warm    warm.Store
 	Archive *cold.Archive
+	// Hot is cleared of what is erased; nil when there is none.
+	Hot hot.Store
+	// HotLease is how long a reader may take to fill Hot; 0 means hot.LeaseTTL.
+	HotLease time.Duration
 
 	// Holder names this daemon in leases; it must be unique among daemons.
 	Holder string
@@ -72,7 +77,8 @@ func (discard) Moved(tiering.Move, bool, error)   {}
 type Engine struct {
 	Config
 	archiving sync.Mutex // one archive step at a time in this process
-	merges    merges     // what is known of segments between two runs of merge
+	erasures  erasures
+	merges    merges // what is known of segments between two runs of merge
 
 	mu     sync.Mutex
 	parked map[string]*tiering.ParkedMove
@@ -91,6 +97,7 @@ func New(c Config) *Engine {
 	fill(&c.MergeEvery, time.Minute)
 	fill(&c.Grace, time.Hour)
 	fill(&c.LeaseTTL, 30*time.Second)
+	fill(&c.HotLease, hot.LeaseTTL)
 	if c.MergeCount == 0 {
 		c.MergeCount = 8
 	}
@@ -121,6 +128,7 @@ func (e *Engine) Run(ctx context.Context) {
 	for name, step := range map[string]func(context.Context, warm.Lease) (time.Duration, error){
 		"archive":   e.archiveWhenDue,
 		"replicate": e.replicate,
+		"erase":     e.erase,
 		"sweep":     e.sweep,
 		"trim":      e.trim,
 	} {

@@ -1,0 +1,157 @@
+package lifecycle
+
+import (
+	"context"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// hotPage is how many heads are listed at a time.
+const hotPage = 1000
+
+// taken is what an erase found of its subject before it took it from warm.
+type taken struct {
+	live  []tiering.Key // documents that a reader may be about to put into hot
+	count int64         // keys, as warm counts them
+}
+
+// keysInHot lists the documents that hot may hold or come to hold. What is
+// written later is seen by the count.
+func (x *eraser) keysInHot(ctx context.Context) (taken, error) {
+	if x.Hot == nil {
+		return taken{}, nil
+	}
+	n, err := x.Warm.CountErase(ctx, x.er.Selector)
+	if err != nil {
+		return taken{}, err
+	}
+	t := taken{count: n.Keys}
+	namespaces, err := x.namespaces(ctx)
+	if err != nil {
+		return t, err
+	}
+	sel := x.er.Selector
+	for _, ns := range namespaces {
+		l := warm.List{Tenant: sel.Tenant, Namespace: ns, Prefix: sel.ID + sel.Prefix, User: sel.User, Limit: hotPage}
+		err := x.list(ctx, l, func(h warm.Head) {
+			if sel.Takes(h.Key, h.User) {
+				t.live = append(t.live, h.Key)
+			}
+		})
+		if err != nil {
+			return t, err
+		}
+	}
+	return t, nil
+}
+
+// list calls fn with every live head that l selects.
+func (x *eraser) list(ctx context.Context, l warm.List, fn func(warm.Head)) error {
+	for {
+		page, err := x.Warm.List(ctx, l)
+		if err != nil {
+			return err
+		}
+		for _, cur := range page {
+			fn(cur.Head)
+			l.After = cur.Head.Key.ID
+		}
+		if len(page) < l.Limit {
+			return nil
+		}
+	}
+}
+
+// namespaces are those that the subject may be in.
+func (x *eraser) namespaces(ctx context.Context) (names []string, err error) {
+	if x.er.Selector.User == "" {
+		return []string{x.er.Selector.Namespace}, nil
+	}
+	l := warm.List{Tenant: x.er.Selector.Tenant, Namespace: tiering.PolicyNamespace, Limit: hotPage}
+	err = x.list(ctx, l, func(h warm.Head) { names = append(names, h.Key.ID) })
+	return names, err
+}
+
+// dropFromHot drops the values of keys that are gone from warm, and the leases
+// of readers that loaded them before and are about to fill: the mark of a write
+// does both. Where that fails, or keys were taken that nobody listed, the end
+// of all leases is waited for.
+func (x *eraser) dropFromHot(ctx context.Context, t taken) {
+	if x.Hot == nil {
+		return
+	}
+	for _, k := range t.live {
+		token := hot.Token(rand.Uint64() | 1)
+		if err := x.Hot.Mark(ctx, k, token); err != nil {
+			return
+		}
+		if err := x.Hot.Unmark(ctx, k, token); err != nil {
+			return
+		}
+	}
+	if t.count == x.er.Keys {
+		x.state.fillsEnd = time.Now()
+	}
+}
+
+// clearHot drops what hot holds of the subject: whatever the selector takes
+// and warm does not have at that version. Documents of ephemeral namespaces are
+// never in warm, so they go; hot knows no owner of theirs.
+func (x *eraser) clearHot(ctx context.Context) error {
+	if x.Hot == nil {
+		return nil
+	}
+	if x.state.fillsEnd.IsZero() {
+		x.state.fillsEnd = time.Now().Add(x.HotLease)
+	}
+	if left := time.Until(x.state.fillsEnd); left > 0 {
+		return tiering.Errorf(tiering.CodeUnavailable, "readers that loaded a document before the erase may fill hot for another %s", left.Round(time.Millisecond))
+	}
+	namespaces, err := x.namespaces(ctx)
+	if err != nil {
+		return err
+	}
+	sel := x.er.Selector
+	for _, ns := range namespaces {
+		var keys []tiering.Key
+		err := x.Hot.Scan(ctx, sel.Tenant, ns, sel.ID+sel.Prefix, func(k tiering.Key) bool {
+			if sel.ID == "" || k.ID == sel.ID {
+				keys = append(keys, k)
+			}
+			return true
+		})
+		if err != nil {
+			return tiering.Wrap(err, "scan", tiering.Hot, tiering.Key{})
+		}
+		for _, k := range keys {
+			if err := x.dropStale(ctx, k); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// dropStale drops a value of the subject that warm does not have.
+func (x *eraser) dropStale(ctx context.Context, key tiering.Key) error {
+	l, err := x.Hot.Get(ctx, key, false)
+	if err != nil {
+		return tiering.Wrap(err, "look", tiering.Hot, tiering.Key{})
+	}
+	m := l.Entry.Meta
+	if l.State != hot.Present || !x.er.Selector.Takes(key, m.User) {
+		return nil
+	}
+	cur, err := x.Warm.Head(ctx, key)
+	if err != nil {
+		return err
+	}
+	if cur.Head.Live(cur.Now) && cur.Head.Version == m.Version { // written since
+		return nil
+	}
+	return tiering.Wrap(x.Hot.Drop(ctx, key, m.Version, m.Revision), "drop", tiering.Hot, tiering.Key{})
+}
