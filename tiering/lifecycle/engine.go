@@ -8,7 +8,6 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/cold"
-	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -18,10 +17,6 @@ import (
 type Config struct {
 	Warm    warm.Store
 	Archive *cold.Archive
-	// Hot is cleared of what is erased; nil when there is none.
-	Hot hot.Store
-	// HotLease is how long a reader may take to fill Hot; 0 means hot.LeaseTTL.
-	HotLease time.Duration
 
 	// Holder names this daemon in leases; it must be unique among daemons.
 	Holder string
@@ -47,6 +42,9 @@ type Config struct {
 	Grace time.Duration
 	// CollectCap bounds how many objects one run deletes; 0 means 1000.
 	CollectCap int
+	// VerifyEvery is how often a copy of a segment, chosen at random, is read
+	// back; 0 means 1 min.
+	VerifyEvery time.Duration
 	// LeaseTTL is how long a worker may be silent before another takes over;
 	// 0 means 30 s.
 	LeaseTTL time.Duration
@@ -62,6 +60,11 @@ type Recorder interface {
 	ArchiveLag(entries int64, oldest time.Duration)
 	// MissingCopies is how many segments lack a copy.
 	MissingCopies(c tiering.Copy, segments int64)
+	// CopyChecked is one copy of a segment that was read back: sound, or what
+	// is wrong with it.
+	CopyChecked(c tiering.Copy, err error)
+	// CopyRepaired is one copy that was made again from the other, or failed.
+	CopyRepaired(c tiering.Copy, err error)
 	// Moved is one move: done, or not because the world had moved on, or failed.
 	Moved(m tiering.Move, done bool, err error)
 }
@@ -70,6 +73,8 @@ type discard struct{}
 
 func (discard) ArchiveLag(int64, time.Duration)   {}
 func (discard) MissingCopies(tiering.Copy, int64) {}
+func (discard) CopyChecked(tiering.Copy, error)   {}
+func (discard) CopyRepaired(tiering.Copy, error)  {}
 func (discard) Moved(tiering.Move, bool, error)   {}
 
 // Engine runs the background workers of one daemon. Run starts them; the other
@@ -77,8 +82,9 @@ func (discard) Moved(tiering.Move, bool, error)   {}
 type Engine struct {
 	Config
 	archiving sync.Mutex // one archive step at a time in this process
-	erasures  erasures
-	merges    merges // what is known of segments between two runs of merge
+	merges    merges     // what is known of segments between two runs of merge
+	suspects  suspects   // segments of which a read found a copy bad
+	sampled   time.Time  // when a copy was last read back; the verify worker's
 
 	mu     sync.Mutex
 	parked map[string]*tiering.ParkedMove
@@ -96,8 +102,8 @@ func New(c Config) *Engine {
 	fill(&c.SweepEvery, time.Minute)
 	fill(&c.MergeEvery, time.Minute)
 	fill(&c.Grace, time.Hour)
+	fill(&c.VerifyEvery, time.Minute)
 	fill(&c.LeaseTTL, 30*time.Second)
-	fill(&c.HotLease, hot.LeaseTTL)
 	if c.MergeCount == 0 {
 		c.MergeCount = 8
 	}
@@ -128,9 +134,9 @@ func (e *Engine) Run(ctx context.Context) {
 	for name, step := range map[string]func(context.Context, warm.Lease) (time.Duration, error){
 		"archive":   e.archiveWhenDue,
 		"replicate": e.replicate,
-		"erase":     e.erase,
 		"sweep":     e.sweep,
 		"trim":      e.trim,
+		"verify":    e.sampleCopies,
 	} {
 		wg.Add(1)
 		go func() {

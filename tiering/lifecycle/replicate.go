@@ -21,16 +21,15 @@ func (e *Engine) replicate(ctx context.Context, _ warm.Lease) (time.Duration, er
 		if s.Verified() != 1 {
 			return nil
 		}
-		from, to := tiering.Primary, tiering.Backup
+		to := tiering.Backup
 		if s.Copies[tiering.Primary] != tiering.CopyVerified {
-			from, to = to, from
+			to = tiering.Primary
 		}
-		if err := e.Archive.CopyObject(ctx, from, to, s.Name); err != nil {
+		if err := e.repairCopy(ctx, &s, to); err != nil && !errors.Is(err, errMovedOn) {
 			missing[to]++
 			failed = errors.Join(failed, err)
-			return ctx.Err()
 		}
-		return e.Warm.SetCopy(ctx, s.Name, to, tiering.CopyVerified)
+		return ctx.Err()
 	})
 	if err != nil {
 		return 0, err
