@@ -199,7 +199,17 @@ func TestClose(t *testing.T) {
 		t.Fatal("it closed before the writes were settled")
 	default:
 	}
+	sets := []*hold{w.hold("hot.Set"), w.hold("hot.Set")}
 	commit.release()
+	for _, set := range sets {
+		set.reached(w)
+		select {
+		case <-closed:
+			t.Fatal("it closed before hot was told")
+		case <-time.After(5 * time.Millisecond):
+		}
+		set.release()
+	}
 	<-closed
 	_, err := stays()
 	w.no(err)

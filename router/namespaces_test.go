@@ -125,21 +125,19 @@ func TestRacingFirstWrites(t *testing.T) {
 	}
 }
 
-// A read of a policy that began before the namespace was made is not kept
-// behind its making: a delete would take the namespace for one that is not
-// there, and be acknowledged without deleting.
+// A read of a policy that began before another policy was written is not kept
+// behind it: a policy is in force at once.
 func TestStalePolicyIsNotKept(t *testing.T) {
 	w := open(t, setup{})
-	// What get does first, up to the answer of warm.
+	// What any call does first, up to the answer of warm.
 	k := policyKey(tiering.DefaultTenant, space)
 	_, _, gen := w.r.policies.get(k)
 	unknown, err := w.r.loadPolicy(w.ctx, k)
 	w.no(err)
-	w.put("k", `1`)
+	w.policy(space, tiering.Policy{RequireVersion: true, MaxSize: 10})
 	w.r.policies.put(k, unknown, w.clock.Now(), gen)
-	w.delete("k")
-	if got := w.strong("k"); got != "" {
-		t.Errorf("an acknowledged delete left %s", got)
+	if p, err := w.r.policyOf(w.ctx, tiering.DefaultTenant, space); err != nil || !p.RequireVersion {
+		t.Errorf("the policy in force is %+v, %v", p, err)
 	}
 }
 
