@@ -37,6 +37,7 @@ type commands struct {
 	Status statusCommand `cmd:"" group:"admin" help:"Show the state of the daemon and its tiers."`
 	NS     nsGroup       `cmd:"" name:"namespaces" aliases:"ns" group:"admin" help:"Look at and change the policies of namespaces."`
 	Keys   keysGroup     `cmd:"" group:"admin" help:"Make, list and revoke API keys."`
+	GC     gcCommand     `cmd:"" name:"gc" group:"admin" help:"Merge segments and collect what the policies no longer keep; a dry run unless --run."`
 }
 
 const about = `Keeps the state of AI agents: fresh documents in memory, current ones in a database, every version in object storage, twice.

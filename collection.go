@@ -1,0 +1,73 @@
+package tierd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/tiering/lifecycle"
+)
+
+// Collect merges small segments, drops from cold what retention no longer
+// keeps, and deletes what was replaced a grace period ago: all that is due,
+// now. A dry run only says what that would be. The node's background work does
+// the same by itself, in small steps.
+func (n *Node) Collect(ctx context.Context, dryRun bool) (lifecycle.GCReport, error) {
+	r, err := n.engine.GC(ctx, dryRun)
+	return r, tiering.Wrap(err, "collect", "", tiering.Key{})
+}
+
+// Collect does what Node.Collect does without a node: it opens the warm and
+// cold tiers that c names, and starts no background work, so that a dry run
+// changes nothing. It is ErrInUse while a daemon uses the data folder, and
+// not_found when there is no store yet.
+func Collect(ctx context.Context, c Config, dryRun bool) (r lifecycle.GCReport, err error) {
+	if c.Data == "" {
+		c.Data = "tierd-data"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if err := storeExists(c); err != nil {
+		return r, err
+	}
+	var t tiers
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.openWarm(ctx, c); err != nil {
+		return r, err
+	}
+	if err := t.openCold(c); err != nil {
+		return r, err
+	}
+	e := lifecycle.New(lifecycle.Config{
+		Warm: t.warm, Archive: cold.NewArchive(t.primary, t.backup, nil), Holder: holder(t.shared), Logger: c.Logger,
+	})
+	r, err = e.GC(ctx, dryRun)
+	return r, tiering.Wrap(err, "collect", "", tiering.Key{})
+}
+
+// storeExists refuses an embedded store that is not there: opening would make
+// an empty one under a name that was mistyped.
+func storeExists(c Config) error {
+	name, file := scheme(c.Warm, "sqlite:")
+	if name != "sqlite" {
+		return nil
+	}
+	if file == "" {
+		file = filepath.Join(c.Data, "warm.db")
+	}
+	_, err := os.Stat(file)
+	if errors.Is(err, fs.ErrNotExist) {
+		return tiering.Errorf(tiering.CodeNotFound, "there is no store at %s", file)
+	}
+	if err != nil {
+		return fmt.Errorf("look for the store: %w", err)
+	}
+	return nil
+}
