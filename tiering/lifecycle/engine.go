@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -17,6 +18,10 @@ import (
 type Config struct {
 	Warm    warm.Store
 	Archive *cold.Archive
+	// Hot is cleared of what is erased; nil when there is none.
+	Hot hot.Store
+	// HotLease is how long a reader may take to fill Hot; 0 means hot.LeaseTTL.
+	HotLease time.Duration
 
 	// Holder names this daemon in leases; it must be unique among daemons.
 	Holder string
@@ -82,9 +87,10 @@ func (discard) Moved(tiering.Move, bool, error)   {}
 type Engine struct {
 	Config
 	archiving sync.Mutex // one archive step at a time in this process
-	merges    merges     // what is known of segments between two runs of merge
-	suspects  suspects   // segments of which a read found a copy bad
-	sampled   time.Time  // when a copy was last read back; the verify worker's
+	erasures  erasures
+	merges    merges    // what is known of segments between two runs of merge
+	suspects  suspects  // segments of which a read found a copy bad
+	sampled   time.Time // when a copy was last read back; the verify worker's
 
 	mu     sync.Mutex
 	parked map[string]*tiering.ParkedMove
@@ -104,6 +110,7 @@ func New(c Config) *Engine {
 	fill(&c.Grace, time.Hour)
 	fill(&c.VerifyEvery, time.Minute)
 	fill(&c.LeaseTTL, 30*time.Second)
+	fill(&c.HotLease, hot.LeaseTTL)
 	if c.MergeCount == 0 {
 		c.MergeCount = 8
 	}
@@ -134,6 +141,7 @@ func (e *Engine) Run(ctx context.Context) {
 	for name, step := range map[string]func(context.Context, warm.Lease) (time.Duration, error){
 		"archive":   e.archiveWhenDue,
 		"replicate": e.replicate,
+		"erase":     e.erase,
 		"sweep":     e.sweep,
 		"trim":      e.trim,
 		"verify":    e.sampleCopies,
