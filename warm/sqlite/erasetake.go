@@ -119,35 +119,3 @@ func (s *Store) CountErase(ctx context.Context, sel warm.Selector) (e warm.Erasu
 	slices.Sort(e.Segments)
 	return e, err
 }
-
-// eachSelected calls fn for every key that an erase would take.
-func (c *conn) eachSelected(ctx context.Context, sel warm.Selector, fn func(tiering.Key) error) error {
-	if sel.User != "" {
-		owned := newSubject(sel)
-		if err := c.ownedBy(ctx, sel, owned); err != nil {
-			return err
-		}
-		for key := range owned.keys {
-			if err := fn(key); err != nil {
-				return err
-			}
-		}
-		return nil
-	}
-	const page = 1000
-	for after := ""; ; {
-		keys, err := c.selected(ctx, sel, after, page)
-		if err != nil {
-			return err
-		}
-		for _, key := range keys {
-			if err := fn(key); err != nil {
-				return err
-			}
-			after = key.ID
-		}
-		if len(keys) < page {
-			return nil
-		}
-	}
-}

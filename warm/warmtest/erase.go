@@ -352,7 +352,7 @@ func testErase(t *testing.T, h Harness) {
 		f := setup(t, h)
 		f.must(k, put(`1`))
 		f.archived("old", tiering.CopyVerified, tiering.CopyVerified, k, 1, 1)
-		f.no(f.store.ReplaceSegments(f.ctx, f.start("merged"), []tiering.Location{location(k, "merged", 1, 1)}, []string{"old"}))
+		f.no(f.store.ReplaceSegments(f.ctx, f.start("merged"), []tiering.Location{location(k, "merged", 1)}, []string{"old"}))
 		f.start("started")
 		foreign := tiering.SegmentInfo{Name: "foreign", Tenant: "globex", Token: 3}
 		f.no(f.store.StartSegment(f.ctx, foreign))

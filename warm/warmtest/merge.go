@@ -40,8 +40,9 @@ func (f *fixture) where(k tiering.Key) string {
 	return strings.Join(out, " ")
 }
 
-func location(k tiering.Key, segment string, low, high int64) tiering.Location {
-	return tiering.Location{Key: k, Segment: segment, MinVersion: low, MaxVersion: high, Blocks: []tiering.BlockRef{{FirstVersion: low, Offset: 64, Length: 128}}}
+// location says that a segment holds the versions of k up to high.
+func location(k tiering.Key, segment string, high int64) tiering.Location {
+	return tiering.Location{Key: k, Segment: segment, MinVersion: 1, MaxVersion: high, Blocks: []tiering.BlockRef{{FirstVersion: 1, Offset: 64, Length: 128}}}
 }
 
 func testMerge(t *testing.T, h Harness) {
@@ -57,7 +58,7 @@ func testMerge(t *testing.T, h Harness) {
 		f := both(t)
 		s := f.start("m")
 		s.Size, s.Count, s.Ranges = 70, 4, []tiering.Range{{From: 1, To: 9}}
-		f.no(f.store.ReplaceSegments(f.ctx, s, []tiering.Location{location(k, "m", 1, 4)}, []string{"a", "b"}))
+		f.no(f.store.ReplaceSegments(f.ctx, s, []tiering.Location{location(k, "m", 4)}, []string{"a", "b"}))
 		got, _, err := f.store.Segment(f.ctx, "m")
 		f.no(err)
 		if got.State != tiering.SegmentFinished || got.Size != 70 || got.Count != 4 || got.Verified() != 2 || len(got.Ranges) != 1 {
@@ -97,7 +98,7 @@ func testMerge(t *testing.T, h Harness) {
 					c.make(f, &s)
 				}
 				before := f.state("m")
-				if err := f.store.ReplaceSegments(f.ctx, s, []tiering.Location{location(k, s.Name, 1, 4)}, c.old); err == nil {
+				if err := f.store.ReplaceSegments(f.ctx, s, []tiering.Location{location(k, s.Name, 4)}, c.old); err == nil {
 					t.Fatal("it did not fail")
 				}
 				equal(f, "m", f.state("m"), before)
@@ -143,7 +144,7 @@ func testMerge(t *testing.T, h Harness) {
 		s := f.start("s")
 		var locations []tiering.Location
 		for _, k := range want {
-			locations = append(locations, location(k, "s", 1, 1))
+			locations = append(locations, location(k, "s", 1))
 		}
 		f.no(f.store.FinishSegment(f.ctx, s, locations, "", 0))
 		f.archived("t", tiering.CopyVerified, tiering.CopyVerified, key("aa"), 1, 1)
@@ -178,7 +179,7 @@ func testMerge(t *testing.T, h Harness) {
 		f.no(f.store.StartSegment(f.ctx, foreign))
 		f.begin("r", f.ofID("k"))
 		during := f.start("during")
-		loc := func(name string) []tiering.Location { return []tiering.Location{location(k, name, 1, 1)} }
+		loc := func(name string) []tiering.Location { return []tiering.Location{location(k, name, 1)} }
 		if err := f.store.FinishSegment(f.ctx, before, loc("before"), "archive", 5); !errors.Is(err, errFenced) {
 			t.Fatalf("a segment started before the erasure finishes with %v, want it fenced", err)
 		}
@@ -194,7 +195,7 @@ func testMerge(t *testing.T, h Harness) {
 		f.no(err)
 		equal(f, "the reader's position", pos, 0)
 		equal(f, "where the key lies", f.where(k), "")
-		f.no(f.store.FinishSegment(f.ctx, f.start("after"), []tiering.Location{location(other, "after", 1, 1)}, "archive", 5))
+		f.no(f.store.FinishSegment(f.ctx, f.start("after"), []tiering.Location{location(other, "after", 1)}, "archive", 5))
 		equal(f, "where another lies", f.where(other), "after")
 	})
 }

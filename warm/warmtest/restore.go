@@ -113,7 +113,7 @@ func testRestore(t *testing.T, h Harness) {
 		s := tiering.SegmentInfo{Name: "s", Tenant: tenant, State: tiering.SegmentFinished, Owner: "archive", Token: 4, Size: 100, RawSize: 400, Count: 2, SHA256: tiering.DigestOf([]byte("x")),
 			MinTime: f.clock.Now().Add(-time.Hour), MaxTime: f.clock.Now(), Started: f.clock.Now(), Ranges: []tiering.Range{{From: 1, To: 5}},
 			Copies: [2]tiering.CopyState{tiering.CopyVerified, tiering.CopyVerified}}
-		loc := location(k, "s", 1, 7)
+		loc := location(k, "s", 7)
 		f.no(f.store.RestoreSegment(f.ctx, s, []tiering.Location{loc}))
 		f.no(f.store.EndRestore(f.ctx))
 		check := func() {
@@ -204,7 +204,7 @@ func testRestore(t *testing.T, h Harness) {
 		f := bare(t, h)
 		f.beginRestore()
 		f.restore(f.restored(k, 7, `1`), f.restored(key("only the first time"), 8, `1`))
-		f.no(f.store.RestoreSegment(f.ctx, tiering.SegmentInfo{Name: "s", Tenant: tenant}, []tiering.Location{location(k, "s", 1, 7)}))
+		f.no(f.store.RestoreSegment(f.ctx, tiering.SegmentInfo{Name: "s", Tenant: tenant}, []tiering.Location{location(k, "s", 7)}))
 		f.no(f.store.Close())
 		f.store = nil
 		o := Options{Clock: f.clock.Now}
@@ -223,7 +223,7 @@ func testRestore(t *testing.T, h Harness) {
 		equal(f, "keys after the second begin", f.standing(), "")
 		equal(f, "where a key lies", f.where(k), "")
 		f.restore(f.restored(k, 17, `2`))
-		f.no(f.store.RestoreSegment(f.ctx, tiering.SegmentInfo{Name: "s", Tenant: tenant}, []tiering.Location{location(k, "s", 1, 17)}))
+		f.no(f.store.RestoreSegment(f.ctx, tiering.SegmentInfo{Name: "s", Tenant: tenant}, []tiering.Location{location(k, "s", 17)}))
 		f.no(f.store.EndRestore(f.ctx))
 		f.reopen()
 		epoch, err := f.store.Epoch(f.ctx)
