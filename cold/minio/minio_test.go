@@ -31,3 +31,8 @@ func TestVersions(t *testing.T) {
 func TestVersionsOfOtherServer(t *testing.T) {
 	s3test.Versions(t, s3test.OtherServer(t), open, s3test.Peculiar{HiddenIsTaken: true})
 }
+
+// TestFaults needs no server.
+func TestFaults(t *testing.T) {
+	s3test.Faults(t, open)
+}

@@ -30,23 +30,23 @@ func admin(t testing.TB, p s3url.Place) *s3.Client {
 	})
 }
 
-// stored is one version, or delete marker, that a bucket holds.
-type stored struct{ Key, Version string }
+// versionOf is one version, or delete marker, that a bucket holds.
+type versionOf struct{ Key, Version string }
 
 // everything returns the versions and delete markers under the prefix of p, at
 // most a page of each.
-func everything(t testing.TB, api *s3.Client, p s3url.Place) []stored {
+func everything(t testing.TB, api *s3.Client, p s3url.Place) []versionOf {
 	t.Helper()
 	out, err := api.ListObjectVersions(context.Background(), &s3.ListObjectVersionsInput{Bucket: &p.Bucket, Prefix: &p.Prefix})
 	if err != nil {
 		t.Fatalf("list versions: %v", err)
 	}
-	var all []stored
+	var all []versionOf
 	for _, v := range out.Versions {
-		all = append(all, stored{*v.Key, aws.ToString(v.VersionId)})
+		all = append(all, versionOf{*v.Key, aws.ToString(v.VersionId)})
 	}
 	for _, m := range out.DeleteMarkers {
-		all = append(all, stored{*m.Key, aws.ToString(m.VersionId)})
+		all = append(all, versionOf{*m.Key, aws.ToString(m.VersionId)})
 	}
 	return all
 }

@@ -113,7 +113,9 @@ func announced(o Object, offset, length int64) (size int64, whole bool, err erro
 	switch {
 	case first != offset || last >= total || size < 1 || size > want:
 		return 0, false, lied("asked for %d bytes from %d, got %q", length, offset, o.Range)
-	case o.Length >= 0 && o.Length != size:
+	case o.Length >= 0 && o.Length < size:
+		return 0, false, cut("Content-Range %q, but a body of %d bytes", o.Range, o.Length)
+	case o.Length > size:
 		return 0, false, lied("Content-Range %q, but a body of %d bytes", o.Range, o.Length)
 	case size < want && last == total-1:
 		// Not for another try: the object ends there.
