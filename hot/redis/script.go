@@ -20,14 +20,14 @@ type scripts struct {
 }
 
 func newScripts() scripts {
-	state := source("state")
-	load := func(name string) *script {
-		text := state + source(name)
+	alone := func(text string) *script {
 		sum := sha1.Sum([]byte(text)) //nolint:gosec // as above
 		return &script{sha: hex.EncodeToString(sum[:]), source: text}
 	}
+	state := source("state")
+	load := func(name string) *script { return alone(state + source(name)) }
 	return scripts{
-		get: load("get"), lease: load("lease"), mark: load("mark"), unmark: load("unmark"),
+		get: alone(source("get")), lease: load("lease"), mark: load("mark"), unmark: load("unmark"),
 		set: load("set"), fill: load("fill"), drop: load("drop"), swap: load("swap"),
 	}
 }

@@ -1,8 +1,7 @@
 -- drop: the value goes if it is of that rank; '' names any.
 local rank, tombstone_ttl = ARGV[1], tonumber(ARGV[2])
-local s = load()
-if s.kind == VALUE and (rank == '' or s.seen == rank) then
-  s.kind, s.seen_until = NOTHING, now + tombstone_ttl
-  save(s)
+if kind == VALUE and (rank == '' or seen == rank) then
+  kind, seen_until = NOTHING, now + tombstone_ttl
+  save()
 end
 return 1

@@ -19,102 +19,97 @@
 
 local KEY = KEYS[1]
 local FORMAT, HEADER, TOKEN, MAX_TOKENS = 1, 52, 17, 65535
+local LAYOUT = '>BBI2c16I8I8c8I8'
 local NOTHING, VALUE, TOMBSTONE = 0, 1, 2
-local NONE = string.rep('\0', 8) -- no token, no lease
+local NONE = '\0\0\0\0\0\0\0\0' -- no token, no lease
 
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- load reads the state, without what has lapsed. A token that lapses spoils
--- those beside it.
-local function load()
-  local s = {
-    kind = NOTHING, seen = NONE .. NONE, seen_until = 0, ends = 0,
-    lease = NONE, lease_until = 0, tokens = {}, offset = HEADER,
-  }
-  local header = redis.call('GETRANGE', KEY, 0, HEADER - 1)
-  if #header < HEADER then return s end
+-- The state, without what has lapsed. A script changes it and calls save.
+local kind, seen, seen_until, ends = NOTHING, NONE .. NONE, 0, 0
+local lease, lease_until = NONE, 0
+local tokens = {}
+local value_at = HEADER -- the offset of the value in the key as it is
+
+-- One read fetches the tokens too, unless there are very many.
+local start = redis.call('GETRANGE', KEY, 0, 255)
+if #start >= HEADER then
   local format, n
-  format, s.kind, n, s.seen, s.seen_until, s.ends, s.lease, s.lease_until =
-    struct.unpack('>BBI2c16I8I8c8I8', header)
+  format, kind, n, seen, seen_until, ends, lease, lease_until = struct.unpack(LAYOUT, start)
   if format ~= FORMAT then
     error({err = 'ERR tierd: the key is of format ' .. format})
   end
   if n > 0 then
-    local lapsed = false
-    s.offset = HEADER + n * TOKEN
-    local raw = redis.call('GETRANGE', KEY, HEADER, s.offset - 1)
+    value_at = HEADER + n * TOKEN
+    if value_at > #start then start = redis.call('GETRANGE', KEY, 0, value_at - 1) end
+    -- A token that lapses spoils those beside it.
     for i = 1, n do
-      local token, ends, spoiled = struct.unpack('>c8I8B', raw, (i - 1) * TOKEN + 1)
-      if now < ends then
-        s.tokens[#s.tokens + 1] = {token = token, ends = ends, spoiled = spoiled}
-      else
-        lapsed = true
+      local token, token_ends, spoiled = struct.unpack('>c8I8B', start, value_at - (n - i + 1) * TOKEN + 1)
+      if now < token_ends then
+        tokens[#tokens + 1] = {token = token, ends = token_ends, spoiled = spoiled}
       end
     end
-    if lapsed then
-      for _, t in ipairs(s.tokens) do t.spoiled = 1 end
+    if #tokens < n then
+      for i = 1, #tokens do tokens[i].spoiled = 1 end
     end
   end
-  if s.ends > 0 and now >= s.ends then s.kind = NOTHING end
-  if now >= s.lease_until then s.lease = NONE end
-  return s
+  if ends > 0 and now >= ends then kind = NOTHING end
+  if now >= lease_until then lease = NONE end
 end
 
 -- save writes the state. value is what stands from now on, nil to keep the
 -- bytes that do. The key lives for as long as anything in it.
-local function save(s, value)
-  local last = s.seen_until
-  local parts = {''}
-  for _, t in ipairs(s.tokens) do
+local function save(value)
+  if kind == NOTHING then ends = 0 end
+  if lease == NONE then lease_until = 0 end
+  local whole = struct.pack(LAYOUT, FORMAT, kind, #tokens, seen, seen_until, ends, lease, lease_until)
+  local last = math.max(seen_until, ends, lease_until)
+  for i = 1, #tokens do
+    local t = tokens[i]
+    whole = whole .. struct.pack('>c8I8B', t.token, t.ends, t.spoiled)
     last = math.max(last, t.ends)
-    parts[#parts + 1] = struct.pack('>c8I8B', t.token, t.ends, t.spoiled)
   end
-  if s.kind == VALUE then
-    parts[#parts + 1] = value or redis.call('GETRANGE', KEY, s.offset, -1)
+  if kind == VALUE then
+    whole = whole .. (value or redis.call('GETRANGE', KEY, value_at, -1))
   end
-  if s.kind == NOTHING then s.ends = 0 end
-  if s.lease == NONE then s.lease_until = 0 end
-  last = math.max(last, s.ends, s.lease_until)
-  parts[1] = struct.pack('>BBI2c16I8I8c8I8', FORMAT, s.kind, #s.tokens, s.seen,
-    s.seen_until, s.ends, s.lease, s.lease_until)
-  local whole = table.concat(parts)
-  if s.kind ~= NOTHING and s.ends == 0 then
+  if kind ~= NOTHING and ends == 0 then
     redis.call('SET', KEY, whole)
   elseif last > now then
-    redis.call('SET', KEY, whole, 'PXAT', string.format('%.0f', math.ceil(last / 1000)))
+    redis.call('SET', KEY, whole, 'PXAT', math.ceil(last / 1000))
   else
     redis.call('DEL', KEY)
   end
 end
 
--- compare orders two ranks, a version and a revision each: -1, 0 or 1.
-local function compare(a, b)
-  local x = {struct.unpack('>I4I4I4I4', a)}
-  local y = {struct.unpack('>I4I4I4I4', b)}
-  for i = 1, 4 do
-    if x[i] < y[i] then return -1 end
-    if x[i] > y[i] then return 1 end
-  end
-  return 0
+-- above reports whether rank a, a version and a revision, is higher than b.
+local function above(a, b)
+  if a == b then return false end
+  local a1, a2, a3, a4 = struct.unpack('>I4I4I4I4', a)
+  local b1, b2, b3, b4 = struct.unpack('>I4I4I4I4', b)
+  if a1 ~= b1 then return a1 > b1 end
+  if a2 ~= b2 then return a2 > b2 end
+  if a3 ~= b3 then return a3 > b3 end
+  return a4 > b4
 end
 
 -- see raises what was seen to rank and drops what is older. It reports whether
 -- rank is newer than everything seen before.
-local function see(s, rank, tombstone_ttl)
-  if compare(rank, s.seen) <= 0 then return false end
-  s.seen, s.seen_until, s.kind = rank, now + tombstone_ttl, NOTHING
+local function see(rank, tombstone_ttl)
+  if not above(rank, seen) then return false end
+  seen, seen_until, kind = rank, now + tombstone_ttl, NOTHING
   return true
 end
 
-local function find(s, token)
-  for i, t in ipairs(s.tokens) do
-    if t.token == token then return i end
+-- find is where a token is, nil if it does not live.
+local function find(token)
+  for i = 1, #tokens do
+    if tokens[i].token == token then return i end
   end
 end
 
 -- take removes a token and returns it, nil if it does not live.
-local function take(s, token)
-  local i = find(s, token)
-  return i and table.remove(s.tokens, i)
+local function take(token)
+  local i = find(token)
+  return i and table.remove(tokens, i)
 end

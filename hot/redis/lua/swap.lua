@@ -3,19 +3,18 @@
 local condition, wanted, deleted = ARGV[1], ARGV[2], ARGV[3] == '1'
 local ttl_seconds, ttl_nanoseconds = tonumber(ARGV[4]), tonumber(ARGV[5])
 local tombstone_ttl, never, flags, rest = tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]
-local s = load()
-local stands = s.kind == VALUE
+local stands = kind == VALUE
 
 local holds = condition == 'any'
   or condition == 'absent' and not stands
   or condition == 'exists' and stands
-  or condition == 'version' and stands and string.sub(s.seen, 1, 8) == wanted
+  or condition == 'version' and stands and string.sub(seen, 1, 8) == wanted
 if not holds then
   return {0, stands and redis.call('GET', KEY) or false}
 end
 
 -- The version is the clock, or one above what was seen.
-local high, low = struct.unpack('>I4I4', s.seen)
+local high, low = struct.unpack('>I4I4', seen)
 low = low + 1
 if low == 2 ^ 32 then high, low = high + 1, 0 end
 local clock_high, clock_low = math.floor(now / 2 ^ 32), now % 2 ^ 32
@@ -28,20 +27,20 @@ local version = struct.pack('>I4I4', high, low)
 local second, nanosecond = tonumber(clock[1]), clock[2] * 1000
 local at = struct.pack('>I8I4', second, nanosecond)
 local created, expires, lives = at, never, ttl_seconds + ttl_nanoseconds > 0
-if stands then created = redis.call('GETRANGE', KEY, s.offset + 1, s.offset + 12) end
+if stands then created = redis.call('GETRANGE', KEY, value_at + 1, value_at + 12) end
 if lives and not deleted then
   second, nanosecond = second + ttl_seconds, nanosecond + ttl_nanoseconds
   if nanosecond >= 1e9 then second, nanosecond = second + 1, nanosecond - 1e9 end
   expires = struct.pack('>I8I4', second, nanosecond)
 end
 
-s.lease = NONE
-see(s, version .. NONE, tombstone_ttl)
+lease = NONE
+see(version .. NONE, tombstone_ttl)
 if deleted then
-  s.kind, s.ends = TOMBSTONE, now + tombstone_ttl
+  kind, ends = TOMBSTONE, now + tombstone_ttl
 else
-  s.kind, s.ends = VALUE, 0
-  if lives then s.ends = now + ttl_seconds * 1e6 + math.ceil(ttl_nanoseconds / 1000) end
+  kind, ends = VALUE, 0
+  if lives then ends = now + ttl_seconds * 1e6 + math.ceil(ttl_nanoseconds / 1000) end
 end
-save(s, flags .. created .. at .. expires .. rest)
+save(flags .. created .. at .. expires .. rest)
 return {1, version, created, at, expires}

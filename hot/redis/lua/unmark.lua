@@ -1,4 +1,3 @@
 -- unmark: a write did not commit.
-local s = load()
-if take(s, ARGV[1]) then save(s) end
+if take(ARGV[1]) then save() end
 return 1
