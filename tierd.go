@@ -100,6 +100,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 			c.Logger.Error("a cold copy did not serve", "segment", name, "copy", copied, "err", err)
 			if errors.Is(err, tiering.ErrCorrupt) {
 				m.Router().Corrupt(tiering.Cold)
+				n.engine.Suspect(name, copied)
 			}
 		},
 	})

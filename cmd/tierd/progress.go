@@ -40,6 +40,17 @@ func (b *progress) add(n int64) {
 	_, _ = fmt.Fprintf(b.w, "\r%s\x1b[K", barText(b.done, b.total))
 }
 
+// set tells how much of how much is done.
+func (b *progress) set(done, total int64) {
+	b.mu.Lock()
+	b.total = total
+	more := done - b.done
+	b.mu.Unlock()
+	if more > 0 {
+		b.add(more)
+	}
+}
+
 func (b *progress) clear() {
 	b.mu.Lock()
 	defer b.mu.Unlock()

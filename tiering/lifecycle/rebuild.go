@@ -48,12 +48,12 @@ type RebuildOptions struct {
 
 // RebuildReport says what a rebuild found and did.
 type RebuildReport struct {
-	Epoch  string       `json:"epoch"`
-	Parent string       `json:"parent"`
-	From   string       `json:"from"` // primary or backup
-	AsOf   time.Time    `json:"as_of,omitzero"`
-	Floor  int64        `json:"floor"` // every version from now on is above it
-	Tenant []TenantPart `json:"tenants"`
+	Epoch   string       `json:"epoch"`
+	Parent  string       `json:"parent"`
+	From    string       `json:"from"` // primary or backup
+	AsOf    time.Time    `json:"as_of,omitzero"`
+	Floor   int64        `json:"floor"` // every version from now on is above it
+	Tenants []TenantPart `json:"tenants"`
 
 	Segments   int   `json:"segments"`   // in the catalog
 	Left       int   `json:"left_out"`   // segments wholly beyond a cut or a gap

@@ -60,7 +60,7 @@ func (r *rebuild) restore(ctx context.Context, tenant string, c coverage, heads 
 		}
 	}
 	part.Documents = w.documentCount
-	r.report.Tenant = append(r.report.Tenant, part)
+	r.report.Tenants = append(r.report.Tenants, part)
 	return w.flush(ctx)
 }
 

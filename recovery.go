@@ -1,0 +1,210 @@
+package tierd
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"time"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/tiering/lifecycle"
+	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/sqlite"
+)
+
+// RebuildOptions say what a rebuild brings back.
+type RebuildOptions struct {
+	// From is the bucket that everything comes from: primary or backup.
+	From string
+	// AsOf leaves out what happened later; zero takes everything.
+	AsOf time.Time
+	// WithoutOther goes on when the other bucket cannot be reached.
+	WithoutOther bool
+	// Progress is told how many bytes of how many were read. It may be called
+	// from many goroutines.
+	Progress func(done, total int64)
+}
+
+// Rebuild makes the warm tier of c again from one bucket alone: see
+// lifecycle.Rebuild. The warm store must be empty, or hold a rebuild that was
+// cut short. It is ErrInUse while a daemon uses the data folder.
+func Rebuild(ctx context.Context, c Config, o RebuildOptions) (r *lifecycle.RebuildReport, err error) {
+	from, err := copyNamed(o.From)
+	if err != nil {
+		return nil, err
+	}
+	c = c.withDefaults()
+	now := time.Now
+	if c.Clock != nil {
+		now = c.Clock
+	}
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return nil, tiering.Invalidf("the data folder %s cannot be made: %v", c.Data, err)
+	}
+	var t tiers
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.openCold(c); err != nil {
+		return nil, err
+	}
+	store, err := openEmpty(ctx, c)
+	if err != nil {
+		return nil, err
+	}
+	t.closers = append(t.closers, store.Close)
+	return lifecycle.Rebuild(ctx, lifecycle.RebuildOptions{
+		Archive: cold.NewArchive(t.primary, t.backup, nil), From: from, Warm: store,
+		AsOf: o.AsOf, Now: now(), WithoutOther: o.WithoutOther, Progress: o.Progress,
+	})
+}
+
+func copyNamed(name string) (tiering.Copy, error) {
+	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+		if name == c.String() {
+			return c, nil
+		}
+	}
+	return 0, tiering.Invalidf("bucket %q: use primary or backup", name)
+}
+
+func (c Config) withDefaults() Config {
+	if c.Data == "" {
+		c.Data = "tierd-data"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	return c
+}
+
+// openEmpty opens the warm store for a rebuild. One that holds anything is
+// refused before the bucket is read, which may take long.
+func openEmpty(ctx context.Context, c Config) (*sqlite.Store, error) {
+	name, file := scheme(c.Warm, "sqlite:")
+	if name != "sqlite" {
+		return nil, unknownScheme("warm", c.Warm, "sqlite:")
+	}
+	if file == "" {
+		file = filepath.Join(c.Data, "warm.db")
+	}
+	if _, err := os.Stat(file); err == nil {
+		if err := checkEmpty(ctx, file); err != nil {
+			return nil, err
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("look for the store: %w", err)
+	}
+	s, err := sqlite.Open(ctx, file, &sqlite.Options{Clock: c.Clock, Restore: true})
+	return s, tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+}
+
+// checkEmpty refuses a store that holds something, unless that is what a
+// rebuild left that was cut short.
+func checkEmpty(ctx context.Context, file string) error {
+	s, err := sqlite.Open(ctx, file, nil)
+	if errors.Is(err, tiering.ErrUnavailable) && !errors.Is(err, ErrInUse) {
+		return nil // half filled: it is begun again
+	}
+	if errors.Is(err, tiering.ErrCorrupt) {
+		return tiering.Wrap(fmt.Errorf("the store %s is damaged; %s: %w", file, moveAside(file), err), "open", tiering.Warm, tiering.Key{})
+	}
+	if err != nil {
+		return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+	}
+	st, err := s.Stats(ctx)
+	if err = errors.Join(err, s.Close()); err != nil {
+		return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+	}
+	if st.Heads+st.Versions+st.Feed+st.Segments > 0 {
+		return &tiering.Error{Code: tiering.CodeWrongKind, Tier: tiering.Warm, Detail: fmt.Sprintf(
+			"the store %s is not empty: it holds %d documents; %s", file, st.Heads-st.Tombstones, moveAside(file))}
+	}
+	return nil
+}
+
+func moveAside(file string) string {
+	return fmt.Sprintf("move it aside, together with %s-wal and %s-shm where they are, and run the rebuild again", file, file)
+}
+
+// Verify looks at both copies of everything in cold: see
+// lifecycle.Engine.Verify.
+func (n *Node) Verify(ctx context.Context, o lifecycle.VerifyOptions) (*lifecycle.VerifyReport, error) {
+	return n.engine.Verify(ctx, o)
+}
+
+// Verify does what Node.Verify does without a node: it opens the warm and cold
+// tiers that c names, and starts no background work. It is ErrInUse while a
+// daemon uses the data folder, and not_found when there is no store yet.
+func Verify(ctx context.Context, c Config, o lifecycle.VerifyOptions) (r *lifecycle.VerifyReport, err error) {
+	err = withEngine(ctx, c, func(e *lifecycle.Engine) error {
+		r, err = e.Verify(ctx, o)
+		return err
+	})
+	return r, err
+}
+
+// DrillOptions say how a drill is done.
+type DrillOptions struct {
+	// From is the bucket that is put to the test: primary or backup.
+	From string
+	// Scratch is the folder in which a store is made for as long as it takes;
+	// "" is the system's for temporary files. It takes about as much room as
+	// the warm store.
+	Scratch string
+	// Progress is told how many bytes of how many were read. It may be called
+	// from many goroutines.
+	Progress func(done, total int64)
+}
+
+// Drill rebuilds a scratch store from one bucket and compares it with what
+// stands: see lifecycle.Engine.Drill.
+func (n *Node) Drill(ctx context.Context, o DrillOptions) (*lifecycle.DrillReport, error) {
+	return drill(ctx, n.engine, o)
+}
+
+// Drill does what Node.Drill does without a node, as Verify does.
+func Drill(ctx context.Context, c Config, o DrillOptions) (r *lifecycle.DrillReport, err error) {
+	err = withEngine(ctx, c, func(e *lifecycle.Engine) error {
+		r, err = drill(ctx, e, o)
+		return err
+	})
+	return r, err
+}
+
+func drill(ctx context.Context, e *lifecycle.Engine, o DrillOptions) (r *lifecycle.DrillReport, err error) {
+	from, err := copyNamed(o.From)
+	if err != nil {
+		return nil, err
+	}
+	folder, err := os.MkdirTemp(o.Scratch, "tierd-drill-")
+	if err != nil {
+		return nil, fmt.Errorf("make a folder for the scratch store: %w", err)
+	}
+	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
+	return e.Drill(ctx, lifecycle.DrillOptions{From: from, Progress: o.Progress, Open: func(ctx context.Context) (warm.Store, error) {
+		return sqlite.Open(ctx, filepath.Join(folder, "scratch.db"), &sqlite.Options{Restore: true})
+	}})
+}
+
+// withEngine opens the warm and cold tiers that c names for fn.
+func withEngine(ctx context.Context, c Config, fn func(*lifecycle.Engine) error) (err error) {
+	c = c.withDefaults()
+	if err := storeExists(c); err != nil {
+		return err
+	}
+	var t tiers
+	defer func() { err = errors.Join(err, t.close()) }()
+	if err := t.openWarm(ctx, c); err != nil {
+		return err
+	}
+	if err := t.openCold(c); err != nil {
+		return err
+	}
+	return fn(lifecycle.New(lifecycle.Config{
+		Warm: t.warm, Archive: cold.NewArchive(t.primary, t.backup, nil), Holder: holder(t.shared), Logger: c.Logger,
+	}))
+}

@@ -1,0 +1,91 @@
+package tierd_test
+
+import (
+	"context"
+	"errors"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tierd/tierd"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/tiering/lifecycle"
+)
+
+// TestRecovery: what a node archived comes back from one bucket alone, and
+// an old condition does not fit any more.
+func TestRecovery(t *testing.T) {
+	ctx := t.Context()
+	c := tierd.Config{Data: t.TempDir()}
+	n, err := tierd.Open(ctx, c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	put := func(body string) {
+		t.Helper()
+		if _, err := n.Put(ctx, "prefs", "ada", []byte(body), nil); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put(`{"n":1.10}`)
+	put(`{"n":2}`)
+	key, err := n.CreateKey(ctx, tiering.APIKey{Name: "k"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Archive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	at := time.Now()
+	put(`{"n":3}`)
+	if err := n.RevokeKey(ctx, key.ID); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Archive(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if r, err := n.Verify(ctx, lifecycle.VerifyOptions{Depth: lifecycle.DepthRestore}); err != nil || !r.Sound() || r.Documents == 0 {
+		t.Errorf("verify: %+v, %v", r, err)
+	}
+	if r, err := n.Drill(ctx, tierd.DrillOptions{From: "primary", Scratch: t.TempDir()}); err != nil || !r.Sound() || r.Documents == 0 {
+		t.Errorf("drill: %+v, %v", r, err)
+	}
+	if _, err := tierd.Rebuild(ctx, c, tierd.RebuildOptions{From: "backup"}); !errors.Is(err, tierd.ErrInUse) {
+		t.Errorf("a rebuild beside the node: %v", err)
+	}
+	if err := n.Close(context.Background()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := tierd.Rebuild(ctx, c, tierd.RebuildOptions{From: "backup"}); err == nil || !strings.Contains(err.Error(), filepath.Join(c.Data, "warm.db")+" is not empty") {
+		t.Errorf("a rebuild over the store: %v", err)
+	}
+	if _, err := tierd.Rebuild(ctx, c, tierd.RebuildOptions{From: "both"}); !errors.Is(err, tiering.ErrInvalid) {
+		t.Errorf("from two buckets: %v", err)
+	}
+	for _, f := range []string{"warm.db", "warm.db-wal", "warm.db-shm", "cold"} {
+		if err := os.RemoveAll(filepath.Join(c.Data, f)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := tierd.Rebuild(ctx, c, tierd.RebuildOptions{From: "backup", AsOf: at})
+	if err != nil || r.Documents == 0 || r.Revoked != 1 {
+		t.Fatalf("rebuild: %+v, %v", r, err)
+	}
+	n = open(t, c)
+	d, err := n.Get(ctx, "prefs", "ada", nil)
+	if err != nil || string(d.Body) != `{"n":2}` {
+		t.Errorf("as of then it is %+v, %v", d, err)
+	}
+	if d, err = n.Get(ctx, "prefs", "ada", &tiering.GetOptions{Version: 1}); err != nil || string(d.Body) != `{"n":1.10}` || d.Tier != tiering.Cold {
+		t.Errorf("its history is %+v, %v", d, err)
+	}
+	if _, err := n.Authenticate(ctx, key.Secret); !errors.Is(err, tiering.ErrUnauthenticated) {
+		t.Errorf("a revoked key: %v", err)
+	}
+	rc, err := n.Put(ctx, "prefs", "ada", []byte(`{}`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{If: tiering.IfVersion(2)}})
+	if err != nil || rc.Version <= r.Floor {
+		t.Errorf("the next version is %+v, %v, the floor %d", rc, err, r.Floor)
+	}
+}
