@@ -53,18 +53,18 @@ func verbs() []verb {
 	}
 }
 
-// states are what may stand under the key "k", with the version that
+// states are what may stand under a key, with the version that
 // conditions compare with.
 var states = []struct {
 	name     string
 	standing int64
-	make     func(w *world)
+	make     func(w *world, id string)
 }{
-	{"a document", 2, func(w *world) { w.put("k", `{"n":1}`); w.put("k", `{"n":2}`) }},
-	{"nothing yet", 0, func(w *world) { w.put("other", `1`) }},
-	{"a tombstone", 0, func(w *world) { w.put("k", `{"n":1}`); w.delete("k") }},
-	{"an expired document", 0, func(w *world) {
-		_, err := w.r.Put(w.ctx, space, "k", []byte(`{"n":1}`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{TTL: &tiering.TTL{Life: time.Minute}}})
+	{"a document", 2, func(w *world, id string) { w.put(id, `{"n":1}`); w.put(id, `{"n":2}`) }},
+	{"nothing yet", 0, func(w *world, _ string) { w.put("other", `1`) }},
+	{"a tombstone", 0, func(w *world, id string) { w.put(id, `{"n":1}`); w.delete(id) }},
+	{"an expired document", 0, func(w *world, id string) {
+		_, err := w.r.Put(w.ctx, space, id, []byte(`{"n":1}`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{TTL: &tiering.TTL{Life: time.Minute}}})
 		w.no(err)
 		w.clock.advance(time.Minute)
 	}},
@@ -81,10 +81,10 @@ func TestConditionsOfEveryVerb(t *testing.T) {
 		for name, c := range conditions {
 			t.Run(state.name+"/"+name, func(t *testing.T) {
 				t.Parallel()
+				w := open(t, setup{})
 				for _, v := range verbs() {
-					w := open(t, setup{})
-					state.make(w)
-					_, err := v.run(w.ctx, w.r, space, "k", tiering.WriteOptions{If: c})
+					state.make(w, v.name)
+					_, err := v.run(w.ctx, w.r, space, v.name, tiering.WriteOptions{If: c})
 					if got, want := tiering.CodeOf(err), expected(v.name, state.name, c, state.standing); got != want {
 						t.Errorf("%s answers %q (%v), want %q", v.name, got, err, want)
 					} else if p := tiering.ProblemOf(err); got == tiering.CodeVersionConflict && *p.CurrentVersion != state.standing {
