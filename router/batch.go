@@ -160,7 +160,7 @@ func wroteOp(rc *tiering.Receipt, values []json.RawMessage, err error) tiering.O
 // readOp answers a get, or a check: of a version, or of anything standing.
 func readOp(op tiering.BatchOp, cond tiering.Condition, d *tiering.Document, err error) tiering.OpResult {
 	absent := tiering.CodeOf(err) == tiering.CodeNotFound
-	if err != nil && !(absent && op.IfVersion != nil) {
+	if err != nil && (!absent || op.IfVersion == nil) {
 		return failedOp(err)
 	}
 	var version int64

@@ -51,7 +51,7 @@ func (q *queue) compute(ctx context.Context, pc *preparedChain) (warm.Change, bo
 			change.If = tiering.IfVersion(math.MaxInt64)
 		}
 		for _, m := range pc.all {
-			pc.add(m, m.row, base{})
+			pc.add(m, base{})
 			change.Rows = append(change.Rows, m.row)
 		}
 		return change, true
@@ -144,7 +144,7 @@ func (pc *preparedChain) evaluate() []warm.Row {
 			at.user = row.User
 		}
 		at = base{version: at.version + 1, body: row.Body, user: at.user}
-		pc.add(m, row, at)
+		pc.add(m, at)
 		rows = append(rows, row)
 	}
 	return rows
@@ -173,7 +173,7 @@ func (pc *preparedChain) refuseFailed() {
 	}
 }
 
-func (pc *preparedChain) add(m *mutation, row warm.Row, after base) {
+func (pc *preparedChain) add(m *mutation, after base) {
 	pc.sent = append(pc.sent, m)
 	pc.bases = append(pc.bases, after)
 }
@@ -200,8 +200,8 @@ func (pc *preparedChain) settle(results []warm.Result) {
 }
 
 func withCurrent(err error, h warm.Head) error {
-	e, ok := err.(*tiering.Error)
-	if !ok || e.Code != tiering.CodeVersionConflict || h.Op.Deleting() {
+	var e *tiering.Error
+	if !errors.As(err, &e) || e.Code != tiering.CodeVersionConflict || h.Op.Deleting() {
 		return err
 	}
 	c := *e

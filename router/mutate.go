@@ -73,7 +73,7 @@ func checkIdempotencyKey(k string) error {
 	if len(k) > 255 {
 		return tiering.Invalidf("Idempotency-Key is %d bytes long: use 1 to 255", len(k))
 	}
-	for i := 0; i < len(k); i++ {
+	for i := range len(k) {
 		if k[i] < 0x21 || k[i] > 0x7e {
 			return tiering.Invalidf("Idempotency-Key: byte %d is not a printable ASCII character", i)
 		}

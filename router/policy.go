@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -36,12 +37,10 @@ func (p *policy) check(doc []byte) error {
 		return tiering.Invalidf("the document cannot be read for its schema: %v", err)
 	}
 	var broken *jsonschema.ValidationError
-	switch err := p.schema.Validate(v).(type) {
-	case nil:
+	switch err := p.schema.Validate(v); {
+	case err == nil:
 		return nil
-	case *jsonschema.ValidationError:
-		broken = err
-	default:
+	case !errors.As(err, &broken):
 		return tiering.Invalidf("the document cannot be checked against its schema: %v", err)
 	}
 	e := tiering.Unprocessablef("", "the document breaks the namespace's schema")

@@ -102,7 +102,7 @@ func TestSchema(t *testing.T) {
 					t.Errorf("the fault at %q does not say what is wrong", f.Pointer)
 				}
 			}
-			for _, want := range strings.Fields(c.pointers) {
+			for want := range strings.FieldsSeq(c.pointers) {
 				if !strings.Contains(" "+strings.Join(at, " ")+" ", " "+want+" ") {
 					t.Errorf("no fault at %s among %q", want, at)
 				}

@@ -119,9 +119,7 @@ func (q *queue) pump() {
 		}
 		q.batches++
 		q.inflight += b.rows
-		q.running.Add(1)
-		go func() {
-			defer q.running.Done()
+		q.running.Go(func() {
 			q.commit(b)
 			q.mu.Lock()
 			q.batches--
@@ -135,7 +133,7 @@ func (q *queue) pump() {
 			q.requeue(b)
 			q.pump()
 			q.mu.Unlock()
-		}()
+		})
 	}
 }
 

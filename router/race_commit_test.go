@@ -55,7 +55,7 @@ func TestRaceR07RollbackAgainstAWrite(t *testing.T) {
 // A node whose own clock is ten years ahead expires and refuses nothing: ages
 // are warm's, and an ephemeral document's are hot's.
 func TestRaceR12ClockYearsAhead(t *testing.T) {
-	ahead := func(true time.Time) time.Time { return true.AddDate(10, 0, 0) }
+	ahead := func(now time.Time) time.Time { return now.AddDate(10, 0, 0) }
 	naive := setup{local: ahead}
 	naive.warm = func(s warm.Store) warm.Store {
 		return misdated{s, func() time.Time {

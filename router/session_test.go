@@ -13,7 +13,7 @@ import (
 func TestReadsSlideSessions(t *testing.T) {
 	for _, local := range []int{0, 10, -10} { // years that the node's own clock is off
 		t.Run(fmt.Sprint("clock off by ", local, " years"), func(t *testing.T) {
-			w := open(t, setup{local: func(true time.Time) time.Time { return true.AddDate(local, 0, 0) }})
+			w := open(t, setup{local: func(now time.Time) time.Time { return now.AddDate(local, 0, 0) }})
 			w.policy(space, tiering.Policy{Class: tiering.ClassSession, TTL: tiering.Duration(100 * time.Minute), HotTTL: tiering.Duration(3 * time.Hour)})
 			made := w.put("k", `1`).ExpiresAt
 			slides := func() int { return w.count("warm.Commit") }
