@@ -149,9 +149,11 @@ func (p *process) printErase(r *tiering.EraseReceipt) error {
 	}
 	rows := [][]string{{"state", r.State}, {"documents", itoa(r.Keys)}, {"versions", fmt.Sprintf("%d, %s", r.Versions, size(r.Bytes))}}
 	if r.DryRun {
-		rows = append(rows, []string{"segments to rewrite", itoa(r.Segments)})
+		if err := p.pairs(append(rows, []string{"segments to rewrite", itoa(r.Segments)})); err != nil {
+			return err
+		}
 		p.notef("this was a dry run: nothing was changed; --run does it")
-		return p.pairs(rows)
+		return nil
 	}
 	rows = append([][]string{{"receipt", r.ID}}, rows...)
 	if r.State != "done" {

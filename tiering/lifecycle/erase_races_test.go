@@ -108,12 +108,12 @@ func uploading(t *testing.T, call coldtest.Call, naive bool) *ward {
 }
 
 // R16: the upload has landed, its writer has not heard of it yet.
-func TestAnUploadThatLandedDuringAnErase(t *testing.T) {
+func TestRaceR16(t *testing.T) {
 	race(t, func(t *testing.T, naive bool) *ward { return uploading(t, coldtest.Stat, naive) })
 }
 
 // R27: the erase has answered; then a paused upload goes on.
-func TestAnUploadThatGoesOnAfterAnErase(t *testing.T) {
+func TestRaceR27(t *testing.T) {
 	race(t, func(t *testing.T, naive bool) *ward { return uploading(t, coldtest.Create, naive) })
 }
 
@@ -153,7 +153,7 @@ func (p *pausedIntent) StartSegment(ctx context.Context, s tiering.SegmentInfo) 
 // R37: the archiver has read, the erase finds no intent and answers, the
 // archiver goes on. A deletion needs no bytes from warm, so nothing but the
 // order of intent and read keeps it out.
-func TestAnArchiverThatReadBeforeAnErase(t *testing.T) {
+func TestRaceR37(t *testing.T) {
 	race(t, func(t *testing.T, naive bool) *ward {
 		w := newWard(t, wardOptions{})
 		k, _ := w.subject()
@@ -199,7 +199,7 @@ func (p *pausedPromote) Promote(ctx context.Context, key tiering.Key, version in
 
 // R15: a reader has the bytes from cold, the erase goes over everything, then
 // the reader brings them back to warm and puts them into hot.
-func TestAPromotionThatGoesOnAfterAnErase(t *testing.T) {
+func TestRaceR15(t *testing.T) {
 	race(t, func(t *testing.T, naive bool) *ward {
 		w := newWard(t, wardOptions{})
 		k, h := w.subject()
