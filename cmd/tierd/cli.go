@@ -30,14 +30,18 @@ type commands struct {
 	Diff     diffCommand     `cmd:"" group:"history" help:"Show what changed between two versions."`
 	Rollback rollbackCommand `cmd:"" group:"history" help:"Make an old version's content the newest version."`
 	Explain  explainCommand  `cmd:"" group:"history" help:"Say where each copy of a document is and what happens to it next."`
+	Demote   demoteCommand   `cmd:"" group:"history" help:"Move the bytes of a document to cold now."`
+	Promote  promoteCommand  `cmd:"" group:"history" help:"Bring the bytes of a document back to warm now."`
 	Watch    watchCommand    `cmd:"" group:"history" help:"Print changes as they happen, one line each, until Ctrl-C."`
 
-	Export exportCommand `cmd:"" group:"admin" help:"Write the documents of a namespace as JSON lines."`
-	Import importCommand `cmd:"" group:"admin" help:"Store documents from JSON lines, as export writes them."`
-	Status statusCommand `cmd:"" group:"admin" help:"Show the state of the daemon and its tiers."`
-	NS     nsGroup       `cmd:"" name:"namespaces" aliases:"ns" group:"admin" help:"Look at and change the policies of namespaces."`
-	Keys   keysGroup     `cmd:"" group:"admin" help:"Make, list and revoke API keys."`
-	GC     gcCommand     `cmd:"" name:"gc" group:"admin" help:"Merge segments and collect what the policies no longer keep; a dry run unless --run."`
+	Export exportCommand       `cmd:"" group:"admin" help:"Write the documents of a namespace as JSON lines."`
+	Import importCommand       `cmd:"" group:"admin" help:"Store documents from JSON lines, as export writes them."`
+	Status statusCommand       `cmd:"" group:"admin" help:"Show the state of the daemon and its tiers."`
+	NS     nsGroup             `cmd:"" name:"namespaces" aliases:"ns" group:"admin" help:"Look at and change the policies of namespaces."`
+	Keys   keysGroup           `cmd:"" group:"admin" help:"Make, list and revoke API keys."`
+	Erase  eraseGroup          `cmd:"" group:"admin" help:"Make a subject disappear from every tier; a dry run unless --run."`
+	Clock  confirmClockCommand `cmd:"" name:"confirm-clock" group:"admin" help:"Say that a clock which jumped is right, so that moves go on."`
+	GC     gcCommand           `cmd:"" name:"gc" group:"admin" help:"Merge segments and collect what the policies no longer keep; a dry run unless --run."`
 
 	Verify  verifyCommand  `cmd:"" group:"recovery" help:"Look at both copies of everything in cold storage."`
 	Drill   drillCommand   `cmd:"" group:"recovery" help:"Restore to a scratch store from one bucket, and compare it with what stands."`
