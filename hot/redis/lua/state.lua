@@ -73,12 +73,18 @@ local function save(value)
   if kind == VALUE then
     whole = whole .. (value or redis.call('GETRANGE', KEY, value_at, -1))
   end
+  local done
   if kind ~= NOTHING and ends == 0 then
-    redis.call('SET', KEY, whole)
+    done = redis.pcall('SET', KEY, whole)
   elseif last > now then
-    redis.call('SET', KEY, whole, 'PXAT', math.ceil(last / 1000))
+    done = redis.pcall('SET', KEY, whole, 'PXAT', math.ceil(last / 1000))
   else
+    done = {redis.call('DEL', KEY)}
+  end
+  if done.err then
+    -- A full server takes no mark. Then what the mark would hide goes.
     redis.call('DEL', KEY)
+    error(done)
   end
 end
 

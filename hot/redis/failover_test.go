@@ -1,0 +1,175 @@
+package redis_test
+
+import (
+	"fmt"
+	"sync"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/hot/redis"
+	"github.com/tierd/tierd/tiering"
+)
+
+// hotEpoch is the row of warm that holds the hot epoch. Daemons bump it by
+// compare-and-set.
+type hotEpoch struct {
+	base string
+	n    atomic.Int64
+}
+
+func (e *hotEpoch) name() string { return fmt.Sprintf("%s-%d", e.base, e.n.Load()) }
+
+// daemon opens a store that bumps the epoch as the router does.
+func (e *hotEpoch) daemon(t *testing.T, url string, o redis.Options) *redis.Store {
+	t.Helper()
+	var s *redis.Store
+	var opened sync.WaitGroup
+	opened.Add(1)
+	o.Epoch, o.CheckEvery = e.name(), 200*time.Millisecond
+	o.OnReplicationChange = func() {
+		opened.Wait()
+		n := e.n.Load()
+		if s.Epoch() == e.name() {
+			e.n.CompareAndSwap(n, n+1)
+		}
+		s.SetEpoch(e.name())
+	}
+	var err error
+	s, err = redis.Open(t.Context(), url, &o)
+	opened.Done()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return s
+}
+
+func eventually(t *testing.T, within time.Duration, what string, ok func() bool) {
+	t.Helper()
+	for began := time.Now(); !ok(); time.Sleep(10 * time.Millisecond) {
+		if time.Since(began) > within {
+			t.Fatalf("not within %v: %s", within, what)
+		}
+	}
+}
+
+// TestFailover kills the primary under load. Writers and readers go on, with
+// warm alone for a while; then the replica serves under a new epoch.
+func TestFailover(t *testing.T) {
+	for name, how := range map[string]struct {
+		lose, back func(s *services)
+	}{
+		"the primary is killed": {
+			lose: func(s *services) { s.do("kill", "redis-primary") },
+			back: func(s *services) { s.do("start", "redis-primary") },
+		},
+		"the primary hangs, and comes back believing to be one": {
+			lose: func(s *services) { s.do("pause", "redis-primary") },
+			back: func(s *services) { s.do("resume", "redis-primary") },
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			const ttl = 2 * time.Second
+			servers := private(t, "sentinel")
+			epoch := &hotEpoch{base: "failover"}
+			s := epoch.daemon(t, servers.url("TIERD_HOT_SENTINEL"), redis.Options{Timing: timing, Timeout: 500 * time.Millisecond})
+			r := newTrial(s, ttl)
+			r.during(t, func() {
+				time.Sleep(500 * time.Millisecond)
+				before := r.writes.Load()
+				how.lose(servers)
+				began := time.Now()
+				eventually(t, 30*time.Second, "a new epoch", func() bool { return epoch.n.Load() > 0 })
+				hits := r.hits.Load()
+				eventually(t, 30*time.Second, "hits again", func() bool { return r.hits.Load() > hits+100 })
+				t.Logf("hits again %v after the primary went", time.Since(began))
+				if r.writes.Load() == before {
+					t.Error("writers stood still")
+				}
+				how.back(servers)
+				time.Sleep(3 * time.Second)
+				if last := r.lastStale.Load(); time.Since(time.Unix(0, last)) < time.Second {
+					t.Errorf("stale reads go on: the last was %v ago", time.Since(time.Unix(0, last)))
+				}
+			})
+			if n := epoch.n.Load(); n > 3 {
+				t.Errorf("%d epochs: one failover needs one", n)
+			}
+		})
+	}
+}
+
+// TestRestart: a server that comes back from its disk may have lost a second of
+// what it acknowledged, so its epoch is over; also for daemons that start later.
+func TestRestart(t *testing.T) {
+	t.Parallel()
+	servers := private(t, "redis")
+	url := servers.url("TIERD_HOT")
+	key := tiering.Key{Tenant: "t", Namespace: "ns", ID: "x"}
+	is := func(s *redis.Store, want hot.State) {
+		t.Helper()
+		if l, err := s.Get(t.Context(), key, false); err != nil || l.State != want {
+			t.Errorf("a reader got state %d, %v, want %d", l.State, err, want)
+		}
+	}
+	put := func(s *redis.Store, version int64, want bool) {
+		t.Helper()
+		if stored, err := s.Set(t.Context(), set(key, version, []byte("1"))); err != nil || stored != want {
+			t.Errorf("v%d: stored %v, %v, want %v", version, stored, err, want)
+		}
+	}
+
+	old := &hotEpoch{base: "restart"}
+	first := old.daemon(t, url, redis.Options{})
+	put(first, 1, true)
+	is(first, hot.Present)
+	first.Close()
+
+	servers.do("stop", "redis")
+	servers.do("start", "redis")
+
+	// Nobody bumps the epoch: nothing is served, nothing counts as stored.
+	var told atomic.Int64
+	second, err := redis.Open(t.Context(), url, &redis.Options{
+		Epoch: old.name(), CheckEvery: 50 * time.Millisecond, OnReplicationChange: func() { told.Add(1) },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer second.Close()
+	is(second, hot.Pending)
+	put(second, 2, false)
+	if _, _, err := second.Swap(t.Context(), key, tiering.Condition{}, []byte("1"), 0); err != redis.ErrFailedOver {
+		t.Errorf("Swap answers %v, want %v", err, redis.ErrFailedOver)
+	}
+	if err := second.Scan(t.Context(), key.Tenant, key.Namespace, "", func(tiering.Key) bool { return true }); err != redis.ErrFailedOver {
+		t.Errorf("Scan answers %v, want %v", err, redis.ErrFailedOver)
+	}
+	eventually(t, 5*time.Second, "told again and again", func() bool { return told.Load() >= 3 })
+
+	second.SetEpoch("restart-later")
+	is(second, hot.Empty)
+	put(second, 3, true)
+	is(second, hot.Present)
+
+	// Another daemon learns of it from the marker, or from a commit: no further
+	// epoch is needed.
+	third, err := redis.Open(t.Context(), url, &redis.Options{
+		Epoch: "restart-later", OnReplicationChange: func() { t.Error("told of a failover before its time") },
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer third.Close()
+	is(third, hot.Present)
+
+	if err := second.Forget(t.Context(), old.name()); err != nil {
+		t.Fatal(err)
+	}
+	is(second, hot.Present)
+	second.SetEpoch(old.name())
+	is(second, hot.Empty)
+}
