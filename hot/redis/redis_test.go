@@ -76,3 +76,27 @@ func harness(url string) hottest.Harness {
 }
 
 func TestConformance(t *testing.T) { hottest.Run(t, harness(address(t, "TIERD_HOT", "redis"))) }
+
+// TestClusterConformance runs the suite on three servers that share the keys.
+func TestClusterConformance(t *testing.T) {
+	t.Parallel()
+	url := private(t, "cluster").url("TIERD_HOT_CLUSTER")
+	t.Run("suite", func(t *testing.T) { hottest.Run(t, harness(url)) })
+	t.Run("stats add up, and every server holds keys", func(t *testing.T) {
+		s := open(t, url, redis.Options{Timeout: 10 * time.Second})
+		before, err := s.Stats(t.Context())
+		if err != nil {
+			t.Fatal(err)
+		}
+		const n = 100
+		for i := range int64(n) {
+			if _, err := s.Set(t.Context(), set(benchKey(i), 1, []byte("1"))); err != nil {
+				t.Fatal(err)
+			}
+		}
+		after, err := s.Stats(t.Context())
+		if err != nil || after.Items-before.Items != n {
+			t.Errorf("%d items after %d, %v, want %d more", after.Items, before.Items, err, n)
+		}
+	})
+}

@@ -19,7 +19,10 @@ type services struct {
 // "services up" has worked before.
 func private(t testing.TB, groups ...string) *services {
 	t.Helper()
-	address(t, "SERVICES_DIR", "")
+	if testing.Short() {
+		t.Skip("starts servers of its own")
+	}
+	address(t, "SERVICES_DIR", "redis")
 	s := &services{t: t, dir: t.TempDir()}
 	t.Cleanup(func() { s.do("down", "--purge") })
 	s.do("up", groups...)
@@ -51,5 +54,17 @@ func (s *services) url(variable string) string {
 		}
 	}
 	s.t.Fatalf("services env prints no %s", variable)
+	return ""
+}
+
+// address is where a server listens.
+func (s *services) address(name string) string {
+	s.t.Helper()
+	for line := range strings.Lines(s.do("status")) {
+		if f := strings.Fields(line); len(f) == 3 && f[0] == name {
+			return "127.0.0.1:" + f[1]
+		}
+	}
+	s.t.Fatalf("services status does not list %s", name)
 	return ""
 }

@@ -100,7 +100,10 @@ type address struct {
 func parseAddress(raw string) (address, error) {
 	scheme, rest, ok := strings.Cut(raw, "://")
 	security, kind, _ := strings.Cut(scheme, "+")
-	if !ok || (security != "redis" && security != "rediss") || (kind != "" && kind != "sentinel" && kind != "cluster") {
+	if !ok {
+		return address{}, errors.New("redis: a hot URL looks like redis://host:6379/0")
+	}
+	if security != "redis" && security != "rediss" || kind != "" && kind != "sentinel" && kind != "cluster" {
 		return address{}, fmt.Errorf("redis: scheme %q is none of redis, rediss, redis+sentinel, redis+cluster", scheme)
 	}
 	if kind == "" {
