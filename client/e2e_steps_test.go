@@ -247,6 +247,35 @@ var steps = []step{
 		return watched(ctx, s, &tiering.WatchOptions{From: "here"}, 1)
 	}},
 
+	// Moves by hand, and erasing.
+	{"something to move", put("moves", "a", `{"n":1.10}`, &tiering.PutOptions{User: "eve"})},
+	{"demote", demote("moves", "a")},
+	{"demote what is demoted", demote("moves", "a")},
+	{"its history", history("moves", "a", nil)},
+	{"it comes from cold", get("moves", "a", nil)},
+	{"promote", promote("moves", "a")},
+	{"demote nothing", demote("moves", "none")},
+	{"promote nothing", promote("moves", "none")},
+	{"demote an id that is none", demote("moves", "a//b")},
+	{"pin it", func(ctx context.Context, s tiering.Service) (any, error) { return s.Pin(ctx, "moves", "a", true, nil) }},
+	{"demote what is pinned", demote("moves", "a")},
+	{"an erase is a dry run", erase(tiering.EraseRequest{User: "eve"})},
+	{"an erase of nothing", erase(tiering.EraseRequest{})},
+	{"an erase of two things", erase(tiering.EraseRequest{Namespace: "moves", ID: "a", User: "eve"})},
+	{"an erase, and its receipt", func(ctx context.Context, s tiering.Service) (any, error) {
+		run := false
+		r, err := s.Erase(ctx, tiering.EraseRequest{User: "eve", DryRun: &run})
+		if err != nil {
+			return nil, err
+		}
+		return s.Erasure(ctx, r.ID)
+	}},
+	{"what was erased", get("moves", "a", nil)},
+	{"its versions", history("moves", "a", nil)},
+	{"a receipt that is none", func(ctx context.Context, s tiering.Service) (any, error) { return s.Erasure(ctx, "none") }},
+	{"a receipt that is no id", func(ctx context.Context, s tiering.Service) (any, error) { return s.Erasure(ctx, "a//b") }},
+	{"the clock is right", func(ctx context.Context, s tiering.Service) (any, error) { return nil, s.ConfirmClock(ctx) }},
+
 	// Administration.
 	{"create a key", func(ctx context.Context, s tiering.Service) (any, error) {
 		return s.CreateKey(ctx, tiering.APIKey{Name: "planner", Scope: tiering.Scope{Verbs: []tiering.Verb{tiering.VerbRead}, Namespaces: []string{"docs"}}})
@@ -341,6 +370,18 @@ func explain(ns, id string) call {
 
 func list(ns string, o *tiering.ListOptions) call {
 	return func(ctx context.Context, s tiering.Service) (any, error) { return s.List(ctx, ns, o) }
+}
+
+func demote(ns, id string) call {
+	return func(ctx context.Context, s tiering.Service) (any, error) { return s.Demote(ctx, ns, id) }
+}
+
+func promote(ns, id string) call {
+	return func(ctx context.Context, s tiering.Service) (any, error) { return s.Promote(ctx, ns, id) }
+}
+
+func erase(r tiering.EraseRequest) call {
+	return func(ctx context.Context, s tiering.Service) (any, error) { return s.Erase(ctx, r) }
 }
 
 func query(ns string, q *tiering.Query) call {

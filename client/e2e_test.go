@@ -277,6 +277,8 @@ var noise = []struct {
 	{regexp.MustCompile(`tierd_[a-z0-9]+_[a-z0-9]+_`), "tierd_SECRET_"},
 	{regexp.MustCompile(`"id":"[a-z2-7]{16}"`), `"id":"RANDOM"`},
 	{regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}(-[0-9a-z]+)*`), "SEGMENT"},
+	{regexp.MustCompile(`hmac-sha256:[0-9a-f]{64}`), "SUBJECT"},
+	{regexp.MustCompile(`\b[0-9a-hjkmnp-tv-z]{26}(-\d+\.tseg)?`), "SEGMENT"},
 }
 
 func utc(m tiering.Meta) tiering.Meta {

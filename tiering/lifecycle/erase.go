@@ -186,6 +186,9 @@ func (e *Engine) withdraw(ctx context.Context, o Order) {
 
 // Erasure returns the receipt of an erasure of the tenant.
 func (e *Engine) Erasure(ctx context.Context, tenant, id string) (*tiering.EraseReceipt, error) {
+	if err := tiering.ValidateID(id); err != nil {
+		return nil, err
+	}
 	er, ok, err := e.Warm.Erasure(ctx, id)
 	if err != nil {
 		return nil, tiering.Wrap(err, "erase status", tiering.Warm, tiering.Key{})

@@ -145,6 +145,7 @@ func fated(t *testing.T, f *fate) (w *ward, before map[string]string) {
 // An erase that is killed at any change it makes, before or after that takes
 // effect, is finished by the process that comes next, or was never begun.
 func TestAnEraseIsKilledAtEveryStep(t *testing.T) {
+	t.Parallel()
 	const plenty = 1000
 	request := tiering.EraseRequest{Namespace: "notes", ID: canary}
 	whole := &fate{left: plenty}

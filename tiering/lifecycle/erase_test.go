@@ -31,9 +31,11 @@ var subjects = []struct {
 }
 
 func TestEraseLeavesNothingOfASubjectAndEverythingElse(t *testing.T) {
+	t.Parallel()
 	for _, s := range subjects {
 		for _, folders := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s, folders %t", s.name, folders), func(t *testing.T) {
+				t.Parallel()
 				w := newWard(t, wardOptions{folders: folders})
 				w.people(s.mine...)
 				before, covered := w.standing(), w.covered(tenant)
@@ -82,6 +84,7 @@ func TestEraseLeavesNothingOfASubjectAndEverythingElse(t *testing.T) {
 // What lies in a bucket of before the erase is taken by its order, whichever
 // bucket a rebuild reads.
 func TestTheOrderTakesWhatWasErased(t *testing.T) {
+	t.Parallel()
 	for _, s := range subjects {
 		t.Run(s.name, func(t *testing.T) {
 			w := newWard(t, wardOptions{})
@@ -125,6 +128,7 @@ func TestTheOrderTakesWhatWasErased(t *testing.T) {
 }
 
 func TestWhatCanBeSelected(t *testing.T) {
+	t.Parallel()
 	w := newWard(t, wardOptions{})
 	run := false
 	for _, c := range []struct {
@@ -160,6 +164,7 @@ func TestWhatCanBeSelected(t *testing.T) {
 // Documents of an ephemeral namespace are in hot alone. They go by id and
 // prefix; nothing knows their owner.
 func TestEraseOfEphemeralDocuments(t *testing.T) {
+	t.Parallel()
 	w := newWard(t, wardOptions{})
 	make3 := func() {
 		for _, id := range []string{canary, canary + "/2", "other"} {
@@ -186,6 +191,7 @@ func TestEraseOfEphemeralDocuments(t *testing.T) {
 // A bucket that does not take the order: nothing is done, and nothing is left
 // that a rebuild would honour.
 func TestAnOrderGoesToBothBucketsOrNothingIsDone(t *testing.T) {
+	t.Parallel()
 	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
 		t.Run(c.String(), func(t *testing.T) {
 			w := newWard(t, wardOptions{})
@@ -219,9 +225,11 @@ func TestAnOrderGoesToBothBucketsOrNothingIsDone(t *testing.T) {
 // A bucket goes down once the order was taken: the answer says that it runs and
 // why it waits, and the worker finishes when the bucket is back.
 func TestAnEraseWaitsForABucketThatIsDown(t *testing.T) {
+	t.Parallel()
 	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
 		for _, s := range subjects {
 			t.Run(c.String()+" "+s.name, func(t *testing.T) {
+				t.Parallel()
 				w := newWard(t, wardOptions{})
 				w.people(s.mine...)
 				before := w.standing()
@@ -263,6 +271,7 @@ func (w *ward) restartless(id string) {
 // Writers go on under the prefix while it is erased. What was there before goes;
 // what they write once the erase has answered stays.
 func TestWritersGoOnDuringAnErase(t *testing.T) {
+	t.Parallel()
 	w := newWard(t, wardOptions{})
 	const ids = 40
 	for i := range ids {
@@ -309,6 +318,7 @@ func TestWritersGoOnDuringAnErase(t *testing.T) {
 // Versions of a user under a key that another owner has by now go too, wherever
 // they lie: here in cold alone, where warm does not know whose they are.
 func TestAUsersVersionsUnderAKeyThatChangedHands(t *testing.T) {
+	t.Parallel()
 	w := newWard(t, wardOptions{})
 	k := in("notes", "shared")
 	w.write(k, owned(canary, `{"text":"`+canary+`"}`))
@@ -339,6 +349,7 @@ func TestAUsersVersionsUnderAKeyThatChangedHands(t *testing.T) {
 // Objects of segments that a merge replaced wait for their grace period; those
 // that hold the subject do not.
 func TestEraseTakesWhatWaitsForItsGracePeriod(t *testing.T) {
+	t.Parallel()
 	w := newWard(t, wardOptions{config: lifecycle.Config{MergeCount: 2, Grace: time.Hour}})
 	s := subjects[2]
 	w.people(s.mine...)
@@ -360,6 +371,7 @@ func TestEraseTakesWhatWaitsForItsGracePeriod(t *testing.T) {
 }
 
 func TestTheWorkerFinishesErasures(t *testing.T) {
+	t.Parallel()
 	w := newWard(t, wardOptions{})
 	s := subjects[0]
 	w.people(s.mine...)
