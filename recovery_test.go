@@ -2,12 +2,15 @@ package tierd_test
 
 import (
 	"context"
+	"database/sql"
 	"errors"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
+
+	_ "modernc.org/sqlite" // damages rows behind the node's back
 
 	"github.com/tierd/tierd"
 	"github.com/tierd/tierd/tiering"
@@ -87,5 +90,61 @@ func TestRecovery(t *testing.T) {
 	rc, err := n.Put(ctx, "prefs", "ada", []byte(`{}`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{If: tiering.IfVersion(2)}})
 	if err != nil || rc.Version <= r.Floor {
 		t.Errorf("the next version is %+v, %v, the floor %d", rc, err, r.Floor)
+	}
+}
+
+// TestDamagedBytesInWarmAreMended: a read that meets bytes which rotted is
+// served from cold, and puts the right ones in their place.
+func TestDamagedBytesInWarmAreMended(t *testing.T) {
+	ctx := t.Context()
+	long := `"` + strings.Repeat("a long document is compressed ", 200) + `"`
+	for name, body := range map[string]string{"stored as it is": `{"n":1.10}`, "compressed": long} {
+		t.Run(name, func(t *testing.T) {
+			c := tierd.Config{Data: t.TempDir()}
+			reopen := func(n *tierd.Node) *tierd.Node {
+				t.Helper()
+				if n != nil {
+					if err := n.Close(ctx); err != nil {
+						t.Fatal(err)
+					}
+				}
+				n, err := tierd.Open(ctx, c)
+				if err != nil {
+					t.Fatal(err)
+				}
+				return n
+			}
+			n := reopen(nil)
+			for _, b := range []string{body, `"newer"`} {
+				if _, err := n.Put(ctx, "notes", "current", []byte(b), nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+			n = reopen(n)
+			db, err := sql.Open("sqlite", "file:"+filepath.Join(c.Data, "warm.db")+"?_pragma=busy_timeout(5000)")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, err := db.Exec(`UPDATE version SET body = substr(body, 1, 2) || X'a5a5' || substr(body, 5)`); err != nil {
+				t.Fatal(err)
+			}
+			if err := db.Close(); err != nil {
+				t.Fatal(err)
+			}
+			for _, want := range []tiering.Tier{tiering.Cold, tiering.Warm} {
+				d, err := n.Get(ctx, "notes", "current", nil)
+				if err != nil || string(d.Body) != `"newer"` || d.Tier != want {
+					t.Errorf("the document is %+v, %v, want it from %s", d, err, want)
+				}
+				d, err = n.Get(ctx, "notes", "current", &tiering.GetOptions{Version: 1})
+				if err != nil || string(d.Body) != body || d.Tier != want {
+					t.Errorf("its first version is %+v, %v, want it from %s", d, err, want)
+				}
+				n = reopen(n)
+			}
+			if err := n.Close(ctx); err != nil {
+				t.Error(err)
+			}
+		})
 	}
 }

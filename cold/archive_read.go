@@ -46,8 +46,8 @@ func (a *Archive) readFrom(ctx context.Context, c tiering.Copy, loc tiering.Loca
 	return r, err
 }
 
-// Versions returns the index entries of the location's key, in order, touches
-// and pins included, from either copy: what history and as-of reads need to
+// Versions returns the index entries of the location's key and versions, in
+// order, touches and pins included, from either copy: what history and as-of reads need to
 // know before they read any body. It reads the segment's index, not its
 // blocks. Errors are those of Read.
 func (a *Archive) Versions(ctx context.Context, loc tiering.Location) ([]Entry, tiering.Copy, error) {
@@ -72,10 +72,15 @@ func (a *Archive) versions(ctx context.Context, c tiering.Copy, loc tiering.Loca
 	var out []Entry
 	cur := s.cursor()
 	for e, ok := cur.next(); ok; e, ok = cur.next() {
-		if d := e.Key.Compare(loc.Key); d == 0 {
-			out = append(out, e)
-		} else if d > 0 {
+		d := e.Key.Compare(loc.Key)
+		if d > 0 {
 			break
+		}
+		// A location may name less than the segment holds; one of no version is
+		// of touches and pins alone.
+		named := e.Version >= loc.MinVersion && e.Version <= loc.MaxVersion || loc.MaxVersion == 0 && !e.Op.Versioned()
+		if d == 0 && named {
+			out = append(out, e)
 		}
 	}
 	if cur.err == nil && len(out) == 0 {

@@ -69,6 +69,9 @@ func (r *core) version(ctx context.Context, key tiering.Key, version int64) (sto
 		r.Logger.Error("damaged bytes in warm", "key", key, "version", version)
 	}
 	s, err := r.versionFromCold(ctx, key, version)
+	if ok && err == nil {
+		r.mend(ctx, key, version, s.body)
+	}
 	if tiering.CodeOf(err) != tiering.CodeNotFound {
 		return s, err
 	}

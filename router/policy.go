@@ -197,14 +197,14 @@ func (r *core) policyOf(ctx context.Context, tenant, ns string) (*policy, error)
 }
 
 func (r *core) loadPolicy(ctx context.Context, k tiering.Key) (*policy, error) {
-	cur, err := r.loadWarm(ctx, k)
+	got, err := r.load(ctx, k, reservedPolicy(), 0)
 	if err != nil {
 		return nil, err
 	}
-	if cur.Head.Version == 0 || cur.Head.Op.Deleting() {
+	if got.head.Version == 0 || got.head.Op.Deleting() {
 		return &policy{Policy: tiering.Policy{}.WithDefaults()}, nil
 	}
-	return parsePolicy(cur.Body, cur.Head.Version)
+	return parsePolicy(got.body, got.head.Version)
 }
 
 // parsePolicy reads a stored policy. A deleted namespace's is not known, but

@@ -275,7 +275,8 @@ func (r *core) load(ctx context.Context, key tiering.Key, p *policy, lease hot.T
 	if !got.head.Live(got.now) {
 		return got, nil
 	}
-	if got.body != nil && tiering.DigestOf(got.body) != got.head.Digest {
+	damaged := got.head.InWarm && tiering.DigestOf(got.body) != got.head.Digest
+	if damaged {
 		r.Recorder.Corrupt(tiering.Warm)
 		r.Logger.Error("damaged bytes in warm", "key", key, "version", got.head.Version)
 		got.body = nil
@@ -288,7 +289,11 @@ func (r *core) load(ctx context.Context, key tiering.Key, p *policy, lease hot.T
 			return loaded{}, err
 		}
 		got.tier = tiering.Cold
-		r.promote(ctx, p, got)
+		if damaged {
+			r.mend(ctx, key, got.head.Version, got.body)
+		} else {
+			r.promote(ctx, p, got)
+		}
 	}
 	r.fill(ctx, key, p, lease, got)
 	return got, nil
@@ -304,6 +309,13 @@ func (r *core) fill(ctx context.Context, key tiering.Key, p *policy, lease hot.T
 		_, err := r.Hot.Fill(ctx, key, lease, hot.Entry{Meta: got.head.Meta(), Body: got.body}, life)
 		return err
 	})
+}
+
+// mend puts bytes that cold served in the place of damaged ones in warm.
+func (r *core) mend(ctx context.Context, key tiering.Key, version int64, body []byte) {
+	if _, err := r.Warm.Mend(ctx, key, version, body); err != nil {
+		r.Logger.Warn("damaged bytes in warm could not be mended; the version was served from cold", "key", key, "version", version, "err", err)
+	}
 }
 
 // promote brings bytes read from cold back to warm, if the policy says so and

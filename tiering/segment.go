@@ -11,7 +11,9 @@ type BlockRef struct {
 
 // Location says that a segment holds versions of a key, and where. Locations
 // are written once, in the transaction that finishes a segment, and replaced
-// only by a merge. Min and max are inclusive.
+// only by a merge. Min and max are inclusive. After a rebuild a location may
+// name less than its segment holds: what lies beyond the cut, or was erased, is
+// not part of the store.
 type Location struct {
 	Key        Key
 	Segment    string
@@ -92,7 +94,10 @@ type SegmentInfo struct {
 	Count   int64 // records
 	MinTime time.Time
 	MaxTime time.Time
-	Ranges  []Range // feed positions of the tenant that it covers fully
+	// Ranges are feed positions of the tenant that it covers fully, in this life
+	// of the store: a rebuild leaves none, because positions begin anew. The
+	// segment itself keeps those of its own.
+	Ranges  []Range
 	Copies  [2]CopyState
 	Started time.Time
 	// Deleting is when it became deleting, zero until then. Its objects stay

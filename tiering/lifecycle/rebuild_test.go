@@ -310,6 +310,53 @@ func TestLineageNeverForks(t *testing.T) {
 	})
 }
 
+// TestAMergeAfterARebuildBringsNothingBack: what lay beyond the cut, and what an
+// erase order took, stays unseen whatever becomes of its segments.
+func TestAMergeAfterARebuildBringsNothingBack(t *testing.T) {
+	s := newSite(t)
+	s.namespace(siteTenant, "notes", tiering.Policy{})
+	s.put(note("k"), `1`)
+	s.put(note("subject"), `"of ann"`)
+	s.flush()
+	s.put(note("k"), `2`)
+	at := s.clock.Now()
+	s.put(note("k"), `3`)
+	s.flush()
+	epoch, err := s.warm.Epoch(s.ctx)
+	s.no(err)
+	order := lifecycle.NewOrder("01jorder", warm.Selector{Tenant: siteTenant, Namespace: "notes", ID: "subject"}, epoch, 1000, s.clock.Now())
+	s.no(errors.Join(firstOf(s.archive.WriteBoth(s.ctx, order.Name(), order.Encode()))...))
+	s.rebuild(lifecycle.RebuildOptions{From: tiering.Primary, AsOf: at})
+	s.put(note("subject"), `"another"`)
+	s.flush()
+	want := s.snapshot()
+	s.no(s.engine.Replicate(s.ctx))
+	s.engine = lifecycle.New(lifecycle.Config{Warm: s.warm, Archive: s.archive, MergeCount: 2})
+	r, err := s.engine.GC(s.ctx, false)
+	s.no(err)
+	if len(r.Rewritten)+len(r.Left) == 0 {
+		t.Fatalf("nothing was looked at: %+v", r)
+	}
+	check := func() {
+		t.Helper()
+		s.same(s.snapshot(), want)
+		for version, want := range map[int64]string{1: `1`, 2: `2`} {
+			if got, err := s.history(note("k"), version); got != want || err != nil {
+				t.Errorf("version %d is %q, %v", version, got, err)
+			}
+		}
+		if got, err := s.history(note("k"), 3); !errors.Is(err, tiering.ErrNotFound) {
+			t.Errorf("version 3 lies beyond the cut, and is %q, %v", got, err)
+		}
+		if got, err := s.history(note("subject"), 1); !errors.Is(err, tiering.ErrNotFound) {
+			t.Errorf("the erased version is %q, %v", got, err)
+		}
+	}
+	check()
+	s.rebuild(lifecycle.RebuildOptions{From: tiering.Backup})
+	check()
+}
+
 func firstOf(errs [2]error) []error { return errs[:] }
 
 // TestOneRebuildWins: of two rebuilds from the same life one fails, and the

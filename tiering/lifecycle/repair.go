@@ -89,10 +89,12 @@ func (e *Engine) repairCopy(ctx context.Context, s *tiering.SegmentInfo, c tieri
 	switch {
 	case askErr != nil:
 		return errors.Join(err, askErr)
+	case (!ok || now.State != tiering.SegmentFinished) && tiering.CodeOf(err) != tiering.CodeGone:
+		// It was collected meanwhile: what was just written, or still may land,
+		// must not be what is left of it.
+		return errors.Join(errMovedOn, e.Archive.Occupy(ctx, c, s.Name))
 	case !ok || now.State != tiering.SegmentFinished:
-		// It was collected or erased meanwhile: what was just written must not
-		// be what is left of it.
-		return errors.Join(errMovedOn, e.Archive.Bucket(c).Delete(ctx, s.Name))
+		return errMovedOn // it was erased, and its name is occupied
 	}
 	if err == nil {
 		err = e.noteCopy(ctx, s, c, tiering.CopyVerified)
