@@ -78,6 +78,9 @@ func (c Config) withDefaults() Config {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
+	if c.Version == "" {
+		c.Version = Version()
+	}
 	return c
 }
 

@@ -76,15 +76,7 @@ var ErrInUse = sqlite.ErrInUse
 // Open puts a node together and starts its background work. One process at a
 // time may open the same data folder.
 func Open(ctx context.Context, c Config) (*Node, error) {
-	if c.Data == "" {
-		c.Data = "tierd-data"
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Version == "" {
-		c.Version = Version()
-	}
+	c = c.withDefaults()
 	m, err := telemetry.New(telemetry.Options{Version: c.Version, TracerProvider: c.TracerProvider})
 	if err != nil {
 		return nil, err
@@ -109,7 +101,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	})
 	n.Router = router.New(router.Config{
 		Hot: hot, Warm: warm, Archive: archive, Background: n.engine, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
-		Recorder: m.Router(), Logger: c.Logger, Version: c.Version, Parked: n.engine.Parked,
+		Recorder: m.Router(), Logger: c.Logger, Version: c.Version, Drivers: t.drivers,
 	})
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop

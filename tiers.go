@@ -11,6 +11,7 @@ import (
 	"github.com/tierd/tierd/cold/dir"
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/memory"
+	"github.com/tierd/tierd/router"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/sqlite"
@@ -23,6 +24,7 @@ type tiers struct {
 	primary    cold.Bucket
 	backup     cold.Bucket
 	committers int
+	drivers    router.Drivers
 	shared     bool           // several daemons use the same warm store
 	closers    []func() error // in the order they were opened
 }
@@ -67,7 +69,7 @@ func (t *tiers) openHot(c Config) error {
 	switch name, _ := scheme(c.Hot, "memory:"); name {
 	case "memory":
 		s := memory.Open(&memory.Options{MaxBytes: c.HotBytes})
-		t.hot = s
+		t.hot, t.drivers.Hot = s, name
 		t.closers = append(t.closers, s.Close)
 		return nil
 	default:
@@ -86,6 +88,7 @@ func (t *tiers) openWarm(ctx context.Context, c Config) error {
 			return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
 		}
 		t.warm, t.committers, t.shared = s, s.Capabilities().Committers, s.Capabilities().Shared
+		t.drivers.Warm = name
 		t.closers = append(t.closers, s.Close)
 		return nil
 	default:
@@ -97,9 +100,10 @@ func (t *tiers) openCold(c Config) error {
 	for _, b := range []struct {
 		what, url, otherwise string
 		to                   *cold.Bucket
+		driver               *string
 	}{
-		{"cold", c.Cold, "dir:" + filepath.Join(c.Data, "cold"), &t.primary},
-		{"backup", c.Backup, "dir:" + filepath.Join(c.Data, "backup"), &t.backup},
+		{"cold", c.Cold, "dir:" + filepath.Join(c.Data, "cold"), &t.primary, &t.drivers.Primary},
+		{"backup", c.Backup, "dir:" + filepath.Join(c.Data, "backup"), &t.backup, &t.drivers.Backup},
 	} {
 		name, rest := scheme(b.url, b.otherwise)
 		if name != "dir" || rest == "" {
@@ -109,7 +113,7 @@ func (t *tiers) openCold(c Config) error {
 		if err != nil {
 			return tiering.Wrap(err, "open "+b.what, tiering.Cold, tiering.Key{})
 		}
-		*b.to = d
+		*b.to, *b.driver = d, name
 		t.closers = append(t.closers, d.Close)
 	}
 	return nil

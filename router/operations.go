@@ -21,6 +21,13 @@ type Background interface {
 	Erasure(ctx context.Context, tenant, receipt string) (*tiering.EraseReceipt, error)
 	// ConfirmClock accepts a clock that jumped.
 	ConfirmClock(ctx context.Context) error
+	// Parked lists the moves that keep failing.
+	Parked() []tiering.ParkedMove
+	// Forecast is how many moves fall due within a day.
+	Forecast() map[tiering.Move]int64
+	// Cold is how many bytes the verified copies take and how many segments
+	// lack one, by copy.
+	Cold(ctx context.Context) (bytes, missing [2]int64, err error)
 }
 
 // moveTries is how often a move by hand starts again because the document

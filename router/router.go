@@ -42,10 +42,12 @@ type Config struct {
 	Logger   *slog.Logger
 	// Version of tierd, for status.
 	Version string
-	// Parked lists the background moves that keep failing, for status; nil
-	// when there is no lifecycle.
-	Parked func() []tiering.ParkedMove
+	// Drivers names the driver of each tier, for status.
+	Drivers Drivers
 }
+
+// Drivers are the schemes that the tiers were opened by.
+type Drivers struct{ Hot, Warm, Primary, Backup string }
 
 // Router is the request path of one tenant, seen by one principal. It
 // satisfies tiering.Service and is safe for concurrent use. As makes views of

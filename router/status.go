@@ -29,11 +29,13 @@ func (r *Router) Status(ctx context.Context) (*tiering.NodeStatus, error) {
 	s.Tiers = append(s.Tiers, r.hotStatus(ctx, s), r.warmStatus(ctx, s))
 	if r.Archive != nil {
 		for c, err := range r.Archive.Ping(ctx) {
-			s.Tiers = append(s.Tiers, tierStatus(tiering.Cold, tiering.Copy(c).String(), err))
+			t := tierStatus(tiering.Cold, tiering.Copy(c).String(), err)
+			t.Driver = [2]string{r.Drivers.Primary, r.Drivers.Backup}[c]
+			s.Tiers = append(s.Tiers, t)
 		}
 	}
-	if r.Parked != nil {
-		s.Parked = r.Parked()
+	if r.Background != nil {
+		r.backgroundStatus(ctx, s)
 	}
 	// The feed's figures are warm's: where it is down they stay zero, and the
 	// tier says why.
@@ -44,9 +46,37 @@ func (r *Router) Status(ctx context.Context) (*tiering.NodeStatus, error) {
 		s.Feed.Tail = last
 		if pos, err := r.Warm.Position(ctx, archiveReader); err == nil {
 			s.Archive.Position, s.Archive.Behind = pos, last-pos
+			if oldest, err := r.Warm.ReadFeed(ctx, pos, 1); err == nil && len(oldest) == 1 && len(oldest[0].Changes) > 0 {
+				s.Archive.OldestTime = oldest[0].Changes[0].At
+			}
 		}
 	}
 	return s, nil
+}
+
+// backgroundStatus adds what the engine behind the router knows.
+func (r *core) backgroundStatus(ctx context.Context, s *tiering.NodeStatus) {
+	s.Parked = r.Background.Parked()
+	for _, p := range s.Parked {
+		if p.Move == "archive" {
+			s.Archive.LastError = p.Error
+		}
+	}
+	s.DueWithinADay = r.Background.Forecast()
+	bytes, missing, err := r.Background.Cold(ctx)
+	if err != nil {
+		return // warm is down, and its tier says so
+	}
+	for i := range s.Tiers {
+		if t := &s.Tiers[i]; t.Tier == tiering.Cold {
+			c := tiering.Primary
+			if t.Copy == tiering.Backup.String() {
+				c = tiering.Backup
+			}
+			t.Bytes, t.Items = bytes[c], s.Counts["segments"]-missing[c]
+		}
+	}
+	s.Archive.Missing = missing[0] + missing[1]
 }
 
 func tierStatus(t tiering.Tier, copyName string, err error) tiering.TierStatus {
@@ -60,6 +90,7 @@ func tierStatus(t tiering.Tier, copyName string, err error) tiering.TierStatus {
 func (r *core) hotStatus(ctx context.Context, n *tiering.NodeStatus) tiering.TierStatus {
 	st, err := r.Hot.Stats(ctx)
 	s := tierStatus(tiering.Hot, "", err)
+	s.Driver = r.Drivers.Hot
 	s.Bytes, s.Items = st.Bytes, st.Items
 	n.Counts["hot_hits"], n.Counts["hot_misses"], n.Counts["hot_evictions"] = st.Hits, st.Misses, st.Evictions
 	return s
@@ -68,6 +99,7 @@ func (r *core) hotStatus(ctx context.Context, n *tiering.NodeStatus) tiering.Tie
 func (r *core) warmStatus(ctx context.Context, n *tiering.NodeStatus) tiering.TierStatus {
 	st, err := r.Warm.Stats(ctx)
 	s := tierStatus(tiering.Warm, "", err)
+	s.Driver = r.Drivers.Warm
 	s.Bytes, s.Items = st.DiskBytes, st.Heads
 	n.Counts["tombstones"], n.Counts["versions"], n.Counts["segments"] = st.Tombstones, st.Versions, st.Segments
 	n.Counts["body_bytes"] = st.BodyBytes

@@ -165,13 +165,13 @@ func nodeSchemas(c map[string]*huma.Schema) {
 		must("error", "What failed last.", str()), must("since", "When it gave up.", instant()))
 	counts := raw()
 	counts.AdditionalProperties = integer(0)
-	thresholds := raw()
-	thresholds.AdditionalProperties = str()
+	due := raw()
+	due.AdditionalProperties = integer(0)
 	c["NodeStatus"] = object("The state of a node.",
 		must("version", "Of tierd.", str()), must("epoch", "Of the warm store's life.", str()),
 		must("started_at", "When the node started.", instant()), must("ready", "Whether it can serve.", boolean()),
 		must("tiers", "Each tier.", list(ref("TierStatus"))), must("feed", "The feed.", ref("FeedStatus")),
 		must("archive", "The archive.", ref("ArchiveStatus")), must("counts", "What is stored.", counts),
-		may("parked", "Moves that gave up.", list(ref("ParkedMove"))), may("thresholds", "Limits in force.", thresholds))
+		may("parked", "Moves that gave up.", list(ref("ParkedMove"))), may("due_within_a_day", "How many of each move fall due in the next 24 hours.", due))
 	c["Health"] = object("A probe's answer.", must("status", "ok or ready.", enum("ok", "ready")))
 }

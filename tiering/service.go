@@ -437,16 +437,18 @@ type Principal struct {
 
 // NodeStatus is the state of a node.
 type NodeStatus struct {
-	Version    string            `json:"version"` // of tierd
-	Epoch      string            `json:"epoch"`
-	Started    time.Time         `json:"started_at"`
-	Ready      bool              `json:"ready"`
-	Tiers      []TierStatus      `json:"tiers"`
-	Feed       FeedStatus        `json:"feed"`
-	Archive    ArchiveStatus     `json:"archive"`
-	Counts     map[string]int64  `json:"counts"`
-	Parked     []ParkedMove      `json:"parked,omitempty"`
-	Thresholds map[string]string `json:"thresholds,omitempty"`
+	Version string           `json:"version"` // of tierd
+	Epoch   string           `json:"epoch"`
+	Started time.Time        `json:"started_at"`
+	Ready   bool             `json:"ready"`
+	Tiers   []TierStatus     `json:"tiers"`
+	Feed    FeedStatus       `json:"feed"`
+	Archive ArchiveStatus    `json:"archive"`
+	Counts  map[string]int64 `json:"counts"`
+	Parked  []ParkedMove     `json:"parked,omitempty"`
+	// DueWithinADay counts the moves that fall due in the next 24 h, as the
+	// last sweep saw them.
+	DueWithinADay map[Move]int64 `json:"due_within_a_day,omitempty"`
 }
 
 // TierStatus is the state of one tier.

@@ -50,6 +50,9 @@ func (p *process) printStatus(s *tiering.NodeStatus, now time.Time) error {
 		{"tierd", s.Version}, {"state", ready}, {"up", now.Sub(s.Started).Round(time.Second).String()}, {"epoch", s.Epoch},
 		{"feed", fmt.Sprintf("at %d, %d waiting", s.Feed.Tail, s.Feed.Lag)}, {"archive", archive},
 	}
+	for _, move := range slices.Sorted(maps.Keys(s.DueWithinADay)) {
+		pairs = append(pairs, []string{"due in 24h", fmt.Sprintf("%d to %s", s.DueWithinADay[move], move)})
+	}
 	for _, name := range slices.Sorted(maps.Keys(s.Counts)) {
 		pairs = append(pairs, []string{name, itoa(s.Counts[name])})
 	}

@@ -67,3 +67,20 @@ func (l *Lifecycle) Moved(m tiering.Move, done bool, err error) {
 	}
 	l.m.moves.WithLabelValues(string(m), outcome).Inc()
 }
+
+// Due reports how many of a move fall due within a day.
+func (l *Lifecycle) Due(m tiering.Move, n int64) {
+	l.m.movesDue.WithLabelValues(string(m)).Set(float64(n))
+}
+
+// Stored reports how many bytes a tier holds; c counts for cold alone.
+func (l *Lifecycle) Stored(t tiering.Tier, c tiering.Copy, bytes int64) {
+	name := ""
+	if t == tiering.Cold {
+		name = c.String()
+	}
+	l.m.tierBytes.WithLabelValues(string(t), name).Set(float64(bytes))
+}
+
+// Parked reports how many moves keep failing.
+func (l *Lifecycle) Parked(n int) { l.m.parkedMoves.Set(float64(n)) }

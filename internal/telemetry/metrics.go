@@ -48,6 +48,9 @@ type metrics struct {
 	copySound     *prometheus.GaugeVec   // copy
 	copyRepairs   *prometheus.CounterVec // copy, outcome
 	moves         *prometheus.CounterVec // move, outcome
+	movesDue      *prometheus.GaugeVec   // move
+	tierBytes     *prometheus.GaugeVec   // tier, copy
+	parkedMoves   prometheus.Gauge
 
 	httpDuration *prometheus.HistogramVec // route, method
 	httpRequests *prometheus.CounterVec   // route, method, status
@@ -78,6 +81,9 @@ func newMetrics() *metrics {
 		copySound:     gauges("tierd_copy_last_sound_timestamp_seconds", "When a copy was last read back and found sound, in Unix time.", "copy"),
 		copyRepairs:   counters("tierd_copy_repairs_total", "Copies of segments that were made again from the other. outcome is done or the code of an error.", "copy", "outcome"),
 		moves:         counters("tierd_moves_total", "What the lifecycle did. outcome is done, moved_on (the world changed first) or the code of an error.", "move", "outcome"),
+		movesDue:      gauges("tierd_moves_due", "Moves that fall due within a day, as the last sweep saw them.", "move"),
+		tierBytes:     gauges("tierd_tier_bytes", "Bytes that a tier holds. copy is primary or backup for cold, else empty.", "tier", "copy"),
+		parkedMoves:   gauge("tierd_parked_moves", "Moves that keep failing; tierd status names them."),
 
 		httpDuration: histograms("tierd_http_request_duration_seconds", "How long an HTTP request took. Event streams count when they end.", latencyBuckets(), "route", "method"),
 		httpRequests: counters("tierd_http_requests_total", "HTTP requests answered, by status.", "route", "method", "status"),
@@ -90,7 +96,8 @@ func (m *metrics) all() []prometheus.Collector {
 		m.callDuration, m.callErrors, m.coldBytes,
 		m.loadDuration, m.loadErrors, m.corruptLoads, m.hotLookups, m.hotWritesMissed,
 		m.writeDuration, m.writeErrors, m.stateSize, m.sizeWarnings, m.batchRows,
-		m.feedLag, m.archiveLag, m.archiveAge, m.missingCopies, m.copyChecks, m.copySound, m.copyRepairs, m.moves,
+		m.feedLag, m.archiveLag, m.archiveAge, m.missingCopies, m.copyChecks, m.copySound, m.copyRepairs,
+		m.moves, m.movesDue, m.tierBytes, m.parkedMoves,
 		m.httpDuration, m.httpRequests,
 	}
 }

@@ -184,6 +184,9 @@ func callAll(ctx context.Context, t *Telemetry, err error) {
 
 	l := t.Lifecycle()
 	l.FeedLag(1)
+	l.Due(tiering.MoveDemote, 1)
+	l.Stored(tiering.Cold, tiering.Backup, 1)
+	l.Parked(1)
 	l.ArchiveLag(2, 3*time.Second)
 	l.MissingCopies(tiering.Backup, 4)
 	l.CopyChecked(tiering.Backup, err)

@@ -72,6 +72,12 @@ type Recorder interface {
 	CopyRepaired(c tiering.Copy, err error)
 	// Moved is one move: done, or not because the world had moved on, or failed.
 	Moved(m tiering.Move, done bool, err error)
+	// Due is how many of a move fall due within a day.
+	Due(m tiering.Move, n int64)
+	// Stored is how many bytes a tier holds; c counts for cold alone.
+	Stored(t tiering.Tier, c tiering.Copy, bytes int64)
+	// Parked is how many moves keep failing.
+	Parked(n int)
 }
 
 type discard struct{}
@@ -81,6 +87,10 @@ func (discard) MissingCopies(tiering.Copy, int64) {}
 func (discard) CopyChecked(tiering.Copy, error)   {}
 func (discard) CopyRepaired(tiering.Copy, error)  {}
 func (discard) Moved(tiering.Move, bool, error)   {}
+func (discard) Due(tiering.Move, int64)           {}
+func (discard) Stored(tiering.Tier, tiering.Copy, int64) {
+}
+func (discard) Parked(int) {}
 
 // Engine runs the background workers of one daemon. Run starts them; the other
 // methods may be called at any time, from any goroutine.
@@ -92,8 +102,9 @@ type Engine struct {
 	suspects  suspects  // segments of which a read found a copy bad
 	sampled   time.Time // when a copy was last read back; the verify worker's
 
-	mu     sync.Mutex
-	parked map[string]*tiering.ParkedMove
+	mu       sync.Mutex
+	parked   map[string]*tiering.ParkedMove
+	forecast map[tiering.Move]int64 // of the last sweep
 }
 
 // New returns an engine that does nothing until Run.
@@ -142,6 +153,7 @@ func (e *Engine) Run(ctx context.Context) {
 		"archive":   e.archiveWhenDue,
 		"replicate": e.replicate,
 		"erase":     e.erase,
+		"merge":     e.merge,
 		"sweep":     e.sweep,
 		"trim":      e.trim,
 		"verify":    e.sampleCopies,

@@ -26,8 +26,8 @@ func (e *Engine) sweep(ctx context.Context, _ warm.Lease) (time.Duration, error)
 	if err != nil || !ok {
 		return e.SweepEvery, err
 	}
-	s := &sweeper{Engine: e, now: now, policies: map[tiering.Key]tiering.Policy{}}
-	for _, step := range []func(context.Context) error{s.expire, s.demote, s.retire, s.purge} {
+	s := &sweeper{Engine: e, now: now, policies: map[tiering.Key]tiering.Policy{}, due: map[tiering.Move]int64{}}
+	for _, step := range []func(context.Context) error{s.expire, s.demote, s.retire, s.purge, s.tell} {
 		if err := step(ctx); err != nil {
 			return 0, err
 		}
@@ -46,6 +46,7 @@ type sweeper struct {
 	*Engine
 	now      time.Time
 	policies map[tiering.Key]tiering.Policy
+	due      map[tiering.Move]int64
 }
 
 // policy returns the policy of a key's namespace.
@@ -133,6 +134,7 @@ func (s *sweeper) demoteOne(ctx context.Context, cur warm.Current) error {
 		Pinned: h.Pinned, InWarm: true, InCold: true, Copies: 2,
 	})
 	if a.Move != tiering.MoveDemote || !a.Ready(s.now) {
+		s.count(a)
 		return nil
 	}
 	done, err := s.Warm.Demote(ctx, h.Key, h.Version, s.now.Add(-p.DemoteAfter.Std()))
@@ -160,6 +162,8 @@ func (s *sweeper) retire(ctx context.Context) error {
 			})
 			if a.Move == tiering.MoveRetire && a.Ready(s.now) {
 				due[v.Key] = append(due[v.Key], v.Version.Version)
+			} else {
+				s.count(a)
 			}
 		}
 		for k, versions := range due {
