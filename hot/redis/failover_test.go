@@ -17,6 +17,8 @@ import (
 type hotEpoch struct {
 	base string
 	n    atomic.Int64
+	// slow is how long a bump takes: meanwhile the old epoch is in use.
+	slow time.Duration
 }
 
 func (e *hotEpoch) name() string { return fmt.Sprintf("%s-%d", e.base, e.n.Load()) }
@@ -30,6 +32,7 @@ func (e *hotEpoch) daemon(t *testing.T, url string, o redis.Options) *redis.Stor
 	o.Epoch, o.CheckEvery = e.name(), 200*time.Millisecond
 	o.OnReplicationChange = func() {
 		opened.Wait()
+		time.Sleep(e.slow)
 		n := e.n.Load()
 		if s.Epoch() == e.name() {
 			e.n.CompareAndSwap(n, n+1)
@@ -93,7 +96,7 @@ func TestFailover(t *testing.T) {
 func TestReplicaThatLags(t *testing.T) {
 	t.Parallel()
 	servers := private(t, "sentinel")
-	epoch := &hotEpoch{base: "lag"}
+	epoch := &hotEpoch{base: "lag", slow: 500 * time.Millisecond}
 	s := epoch.daemon(t, servers.url("TIERD_HOT_SENTINEL"), redis.Options{})
 	key := tiering.Key{Tenant: "t", Namespace: "ns", ID: "x"}
 	put := func(version int64) {

@@ -26,12 +26,18 @@ type proxy struct {
 
 func newProxy(t *testing.T, url string) *proxy {
 	t.Helper()
-	server, database, _ := strings.Cut(strings.TrimPrefix(url, "redis://"), "/")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	server, database, _ := strings.Cut(strings.TrimPrefix(url, "redis://"), "/")
 	p := &proxy{url: "redis://" + l.Addr().String() + "/" + database}
+	p.listen(t, l, server)
+	return p
+}
+
+// listen forwards what comes to l until the test ends.
+func (p *proxy) listen(t *testing.T, l net.Listener, server string) {
 	var running sync.WaitGroup
 	running.Go(func() {
 		for {
@@ -43,7 +49,6 @@ func newProxy(t *testing.T, url string) *proxy {
 		}
 	})
 	t.Cleanup(func() { l.Close(); running.Wait() })
-	return p
 }
 
 func (p *proxy) serve(client net.Conn, addr string) {

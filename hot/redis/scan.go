@@ -2,7 +2,7 @@ package redis
 
 import (
 	"context"
-	"fmt"
+	"errors"
 	"strconv"
 	"strings"
 	"sync"
@@ -48,14 +48,14 @@ func (s *Store) Scan(ctx context.Context, tenant, namespace, prefix string, fn f
 		}
 		return nil
 	})
-	if err == errEnough {
+	if errors.Is(err, errEnough) {
 		return nil
 	}
 	return err
 }
 
 // errEnough ends a walk over pages.
-var errEnough = fmt.Errorf("redis: enough")
+var errEnough = errors.New("redis: enough")
 
 // present are those of keys that can be served.
 func present(ctx context.Context, node goredis.UniversalClient, keys []string) ([]string, error) {
