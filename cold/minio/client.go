@@ -167,9 +167,8 @@ func fault(err error) error {
 	if err == nil {
 		return nil
 	}
-	f := &s3bucket.Fault{Err: err}
-	var answer minio.ErrorResponse
-	if errors.As(err, &answer) {
+	f := &s3bucket.RequestError{Err: err}
+	if answer, ok := errors.AsType[minio.ErrorResponse](err); ok {
 		f.Status, f.Code, f.Message = answer.StatusCode, answer.Code, answer.Message
 	}
 	return f

@@ -36,3 +36,7 @@ func TestVersionsOfOtherServer(t *testing.T) {
 func TestFaults(t *testing.T) {
 	s3test.Faults(t, open)
 }
+
+func BenchmarkBucket(b *testing.B) {
+	s3test.Benchmarks(b, open)
+}

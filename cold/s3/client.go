@@ -6,6 +6,7 @@ import (
 	"encoding/hex"
 	"errors"
 	"net/http"
+	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
 	v4 "github.com/aws/aws-sdk-go-v2/aws/signer/v4"
@@ -69,7 +70,7 @@ func signing(sum string) func(*s3.Options) {
 		return next.HandleInitialize(v4.SetPayloadHash(ctx, sum), in)
 	})
 	return func(o *s3.Options) {
-		o.APIOptions = append(o.APIOptions[:len(o.APIOptions):len(o.APIOptions)], func(stack *middleware.Stack) error {
+		o.APIOptions = append(slices.Clip(o.APIOptions), func(stack *middleware.Stack) error {
 			return stack.Initialize.Add(set, middleware.Before)
 		})
 	}
@@ -163,7 +164,7 @@ func (c *client) Delete(ctx context.Context, key string, versions []string) erro
 	}
 	for _, e := range out.Errors {
 		if code := aws.ToString(e.Code); code != "NoSuchVersion" && code != "NoSuchKey" {
-			return &s3bucket.Fault{Code: code, Message: aws.ToString(e.Message)}
+			return &s3bucket.RequestError{Code: code, Message: aws.ToString(e.Message)}
 		}
 	}
 	return nil
@@ -176,13 +177,11 @@ func fault(err error) error {
 	if err == nil {
 		return nil
 	}
-	f := &s3bucket.Fault{Err: err}
-	var answer *smithyhttp.ResponseError
-	if errors.As(err, &answer) {
+	f := &s3bucket.RequestError{Err: err}
+	if answer, ok := errors.AsType[*smithyhttp.ResponseError](err); ok {
 		f.Status = answer.HTTPStatusCode()
 	}
-	var api smithy.APIError
-	if errors.As(err, &api) {
+	if api, ok := errors.AsType[smithy.APIError](err); ok {
 		f.Code, f.Message = api.ErrorCode(), api.ErrorMessage()
 	}
 	return f

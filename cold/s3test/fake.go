@@ -97,6 +97,19 @@ func (f *Fake) Versions(key string) int {
 	return len(f.objects["bucket/"+key])
 }
 
+// Under returns how many versions and delete markers all keys with a prefix
+// have.
+func (f *Fake) Under(prefix string) (n int) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for full, all := range f.objects {
+		if strings.HasPrefix(full, "bucket/"+prefix) {
+			n += len(all)
+		}
+	}
+	return n
+}
+
 // Store puts an object there as another program does.
 func (f *Fake) Store(key, data string) {
 	f.mu.Lock()

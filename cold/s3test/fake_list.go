@@ -61,10 +61,11 @@ func (f *Fake) keys(bucket, prefix string) []string {
 
 // listedVersion is a Version or a DeleteMarker, by its XMLName.
 type listedVersion struct {
-	XMLName                      xml.Name
-	Key, VersionId, LastModified string //nolint:revive // spelled as S3 does
-	IsLatest                     bool
-	Size                         int
+	XMLName           xml.Name
+	Key, LastModified string
+	VersionID         string `xml:"VersionId"`
+	IsLatest          bool
+	Size              int
 }
 
 // serveVersions answers ListObjectVersions, newest version first.
@@ -77,14 +78,14 @@ func (f *Fake) serveVersions(w http.ResponseWriter, q url.Values, bucket string)
 		All         []listedVersion
 
 		NextKeyMarker       string `xml:",omitempty"`
-		NextVersionIdMarker string `xml:",omitempty"` //nolint:revive // spelled as S3 does
+		NextVersionIDMarker string `xml:"NextVersionIdMarker,omitempty"`
 	}{Name: bucket, MaxKeys: fakePage}
 	for _, key := range f.keys(bucket, q.Get("prefix")) {
 		all := f.objects[bucket+"/"+key]
 		for i, o := range slices.Backward(all) {
 			if len(out.All) == fakePage {
 				last := out.All[fakePage-1]
-				out.IsTruncated, out.NextKeyMarker, out.NextVersionIdMarker = true, last.Key, last.VersionId
+				out.IsTruncated, out.NextKeyMarker, out.NextVersionIDMarker = true, last.Key, last.VersionID
 				writeXML(w, out)
 				return
 			}
@@ -93,7 +94,7 @@ func (f *Fake) serveVersions(w http.ResponseWriter, q url.Values, bucket string)
 				name = "DeleteMarker"
 			}
 			out.All = append(out.All, listedVersion{
-				XMLName: xml.Name{Local: name}, Key: key, VersionId: o.version, LastModified: o.at.Format(time.RFC3339Nano),
+				XMLName: xml.Name{Local: name}, Key: key, VersionID: o.version, LastModified: o.at.Format(time.RFC3339Nano),
 				IsLatest: i == len(all)-1, Size: len(o.data),
 			})
 		}
@@ -105,7 +106,10 @@ func (f *Fake) serveVersions(w http.ResponseWriter, q url.Values, bucket string)
 // digest of the list as S3 does.
 func (f *Fake) serveBatch(w http.ResponseWriter, r *http.Request, bucket string, body []byte) {
 	var in struct {
-		Object []struct{ Key, VersionId string } //nolint:revive // spelled as S3 does
+		Object []struct {
+			Key       string
+			VersionID string `xml:"VersionId"`
+		}
 	}
 	digested := r.Header.Get("Content-Md5") != ""
 	for name := range r.Header {
@@ -116,7 +120,7 @@ func (f *Fake) serveBatch(w http.ResponseWriter, r *http.Request, bucket string,
 		return
 	}
 	for _, o := range in.Object {
-		f.remove(bucket+"/"+o.Key, o.VersionId)
+		f.remove(bucket+"/"+o.Key, o.VersionID)
 	}
 	writeXML(w, struct {
 		XMLName xml.Name `xml:"DeleteResult"`

@@ -1,6 +1,7 @@
 package s3test
 
 import (
+	"maps"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -95,9 +96,7 @@ func answered(change func(h http.Header, body []byte) []byte) doing {
 		serve(rec)
 		h := rec.Header()
 		body := change(h, rec.Body.Bytes())
-		for name, values := range h {
-			w.Header()[name] = values
-		}
+		maps.Copy(w.Header(), h)
 		w.WriteHeader(rec.Code)
 		_, _ = w.Write(body)
 	}

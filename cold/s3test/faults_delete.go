@@ -1,6 +1,8 @@
 package s3test
 
 import (
+	"bytes"
+	"context"
 	"errors"
 	"net/http"
 	"testing"
@@ -76,6 +78,9 @@ func testDelete(t *testing.T, open Opener) {
 			f.Clear(t)
 			if c.fails {
 				isNeither(t, err)
+				if errors.Is(err, context.DeadlineExceeded) {
+					t.Error("it was tried until the time was over")
+				}
 			} else if err != nil {
 				t.Errorf("delete: %v", err)
 			}
@@ -99,6 +104,10 @@ func testDelete(t *testing.T, open Opener) {
 }
 
 func testPing(t *testing.T, open Opener) {
+	undigested := answered(func(h http.Header, b []byte) []byte {
+		h.Del("X-Amz-Meta-Tierd-Sha256")
+		return bytes.ToLower(b)
+	})
 	for _, c := range []struct {
 		name  string
 		fault Fault
@@ -110,6 +119,7 @@ func testPing(t *testing.T, open Opener) {
 		{"it cannot be read", Fault{Method: http.MethodGet, Do: answer(403, "AccessDenied")}, "403"},
 		{"it cannot be deleted from", Fault{Method: http.MethodDelete, Do: answer(403, "AccessDenied")}, "403"},
 		{"what is read is not what was written", Fault{Method: http.MethodGet, Do: flipped()}, "not those that were written"},
+		{"that, and no digest beside it", Fault{Method: http.MethodGet, Do: undigested}, "comes back different"},
 		{"nobody answers", Fault{Do: reset(false)}, ""},
 		{"it is full", Fault{Method: http.MethodPut, Do: answer(507, "XMinioStorageFull")}, "out_of_space"},
 	} {
@@ -129,6 +139,9 @@ func testPing(t *testing.T, open Opener) {
 			f.Clear(t)
 			if err := b.Ping(ctx); err != nil {
 				t.Errorf("afterwards: %v", err)
+			}
+			if n := f.Under("p/~tierd/ping"); c.fault.Method != http.MethodDelete && n > 0 {
+				t.Errorf("pings left %d versions", n)
 			}
 			if names, err := collect(ctx, b); err != nil || len(names) > 0 {
 				t.Errorf("pings show: %q, %v", names, err)

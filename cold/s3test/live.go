@@ -33,25 +33,26 @@ type Opener func(ctx context.Context, url string, s Settings) (cold.Bucket, erro
 // skipped, but on CI it fails.
 func Server(t testing.TB) s3url.Place {
 	t.Helper()
-	return place(t, "TIERD_COLD", os.Getenv("CI") != "")
+	return place(t, "TIERD_COLD", os.Getenv("CI") != "",
+		"start one with deploy/local/services up, and set what deploy/local/services env prints")
 }
 
 // OtherServer returns the place that TIERD_COLD_OTHER names: an S3 server of
 // another kind. Without it the test is skipped.
 func OtherServer(t testing.TB) s3url.Place {
 	t.Helper()
-	return place(t, "TIERD_COLD_OTHER", false)
+	return place(t, "TIERD_COLD_OTHER", false,
+		"start one that takes the same keys, such as versitygw --port 127.0.0.1:PORT posix --versioning-dir VERSIONS FOLDER, and set s3://BUCKET?endpoint=http://127.0.0.1:PORT")
 }
 
-func place(t testing.TB, variable string, must bool) s3url.Place {
+func place(t testing.TB, variable string, must bool, hint string) s3url.Place {
 	t.Helper()
 	text := os.Getenv(variable)
 	if !strings.HasPrefix(text, "s3:") {
-		const hint = "%s names no S3 server: start them with deploy/local/services up, and set what deploy/local/services env prints"
 		if must {
-			t.Fatalf(hint, variable)
+			t.Fatalf("%s names no S3 server: %s", variable, hint)
 		}
-		t.Skipf(hint, variable)
+		t.Skipf("%s names no S3 server: %s", variable, hint)
 	}
 	p, err := s3url.Parse(text)
 	if err != nil {

@@ -78,10 +78,7 @@ func Parse(text string) (Place, error) {
 	if err != nil {
 		return Place{}, tiering.Invalidf("s3: the parameters behind ? cannot be read")
 	}
-	if err := p.readParameters(values); err != nil {
-		return Place{}, err
-	}
-	return p, nil
+	return p.with(values)
 }
 
 func checkBucket(name string) error {
@@ -108,30 +105,30 @@ func readPrefix(path string) (string, error) {
 	return prefix, nil
 }
 
-// readParameters fills in what stands behind the question mark.
-func (p *Place) readParameters(values url.Values) error {
+// with is p with what stands behind the question mark.
+func (p Place) with(values url.Values) (Place, error) {
 	for name, all := range values {
 		if !slices.Contains(parameters, name) {
-			return tiering.Invalidf("s3: parameter %q is not known: use %s", name, strings.Join(parameters, ", "))
+			return Place{}, tiering.Invalidf("s3: parameter %q is not known: use %s", name, strings.Join(parameters, ", "))
 		}
 		if len(all) != 1 || all[0] == "" {
-			return tiering.Invalidf("s3: parameter %s must have one value", name)
+			return Place{}, tiering.Invalidf("s3: parameter %s must have one value", name)
 		}
 	}
 	var err error
 	if p.Endpoint, err = readEndpoint(values.Get("endpoint")); err != nil {
-		return err
+		return Place{}, err
 	}
 	p.PathStyle = p.Endpoint != ""
 	if style := values.Get("path_style"); style != "" {
 		if p.PathStyle, err = strconv.ParseBool(style); err != nil {
-			return tiering.Invalidf("s3: path_style must be true or false")
+			return Place{}, tiering.Invalidf("s3: path_style must be true or false")
 		}
 	}
 	p.Region, p.Profile = values.Get("region"), values.Get("profile")
 	for name, value := range map[string]string{"region": p.Region, "profile": p.Profile} {
 		if value != "" && !plain.MatchString(value) {
-			return tiering.Invalidf("s3: %s holds a character that no %s has", name, name)
+			return Place{}, tiering.Invalidf("s3: %s holds a character that no %s has", name, name)
 		}
 	}
 	switch client := values.Get("client"); client {
@@ -139,9 +136,9 @@ func (p *Place) readParameters(values url.Values) error {
 	case ClientAWS, ClientMinIO:
 		p.Client = client
 	default:
-		return tiering.Invalidf("s3: client %q is not known: use %s or %s", client, ClientAWS, ClientMinIO)
+		return Place{}, tiering.Invalidf("s3: client %q is not known: use %s or %s", client, ClientAWS, ClientMinIO)
 	}
-	return nil
+	return p, nil
 }
 
 func readEndpoint(text string) (string, error) {

@@ -81,7 +81,7 @@ func Open(ctx context.Context, client Client, place s3url.Place, o Options) (*Bu
 	within, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
 	err := b.prepared(within)
-	var f *Fault
+	var f *RequestError
 	unreachable := transient(err) || errors.Is(err, context.DeadlineExceeded)
 	readOnly := errors.As(err, &f) && f.forbidden()
 	if ctx.Err() != nil || err != nil && !unreachable && !readOnly {
@@ -122,7 +122,7 @@ func (b *Bucket) ensure(ctx context.Context) error {
 		return err
 	}
 	err = b.retry(ctx, b.client.CreateBucket)
-	var f *Fault
+	var f *RequestError
 	if errors.As(err, &f) && (f.Code == "BucketAlreadyOwnedByYou" || f.Status == http.StatusConflict) {
 		return b.bucketThere(ctx) // another made it first; or it is a stranger's, and this says so
 	}
@@ -135,7 +135,7 @@ var errNoBucket = errors.New("the bucket does not exist")
 // says that it has not, and another error when that is not known.
 func (b *Bucket) bucketThere(ctx context.Context) error {
 	err := b.retry(ctx, b.client.HeadBucket)
-	var f *Fault
+	var f *RequestError
 	if errors.As(err, &f) && f.absent() {
 		return b.missing(err)
 	}
@@ -166,7 +166,7 @@ func (b *Bucket) probeCondition(ctx context.Context) error {
 	}
 	for range 2 {
 		_, err := b.put(ctx, b.root+conditionProbe, []byte(probeText), true)
-		var f *Fault
+		var f *RequestError
 		if errors.As(err, &f) && f.taken() {
 			return nil
 		}

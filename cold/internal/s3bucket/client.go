@@ -13,7 +13,7 @@ import (
 )
 
 // Client sends single requests to one bucket. It neither retries nor follows
-// pages. Its errors are *Fault. Methods are safe for concurrent use.
+// pages. Its errors are *RequestError. Methods are safe for concurrent use.
 type Client interface {
 	// HeadBucket succeeds when the bucket is there.
 	HeadBucket(ctx context.Context) error
@@ -39,9 +39,6 @@ type Client interface {
 	// Close frees connections.
 	Close()
 }
-
-// pageSize is the most that S3 lists or deletes in one request.
-const pageSize = 1000
 
 // Upload is one try to write an object.
 type Upload struct {

@@ -66,7 +66,7 @@ func (w *writing) try(ctx context.Context) error {
 	if broken := w.source.failed(); broken != nil {
 		return broken
 	}
-	var f *Fault
+	var f *RequestError
 	switch {
 	case err == nil:
 		return w.stored(ctx)
@@ -122,6 +122,6 @@ func (w *writing) whole(h Head) error {
 }
 
 func isAbsent(err error) bool {
-	var f *Fault
+	var f *RequestError
 	return errors.As(err, &f) && f.absent()
 }

@@ -43,7 +43,7 @@ type deletion struct {
 // round deletes a page of versions. gone means that there is nothing left.
 func (d *deletion) round(ctx context.Context) (gone bool, err error) {
 	versions, err := d.client.Versions(ctx, d.key)
-	var f *Fault
+	var f *RequestError
 	switch {
 	case errors.As(err, &f) && f.unlisted():
 		versions = []string{""}
@@ -69,7 +69,7 @@ func (d *deletion) round(ctx context.Context) (gone bool, err error) {
 		d.deleted[v] = true
 	}
 	if !news {
-		return false, &Fault{Status: http.StatusServiceUnavailable, Message: "versions that were deleted are still listed"}
+		return false, &RequestError{Status: http.StatusServiceUnavailable, Message: "versions that were deleted are still listed"}
 	}
 	return false, nil
 }
@@ -83,5 +83,5 @@ func (d *deletion) absent(ctx context.Context) (bool, error) {
 	case err != nil:
 		return false, fmt.Errorf("after the delete: %w", err)
 	}
-	return false, &Fault{Status: http.StatusServiceUnavailable, Message: "the object is there, and none of its versions is listed"}
+	return false, &RequestError{Status: http.StatusServiceUnavailable, Message: "the object is there, and none of its versions is listed"}
 }

@@ -29,7 +29,7 @@ func (b *Bucket) Read(ctx context.Context, name string, offset, length int64) ([
 		return b.readNothing(ctx, name, offset, length)
 	}
 	data, err := b.get(ctx, key, offset, length)
-	var f *Fault
+	var f *RequestError
 	switch {
 	case err == nil:
 		return data, nil
@@ -90,7 +90,8 @@ func receive(o Object, offset, length int64) ([]byte, error) {
 		return data, nil
 	}
 	if sum := sha256.Sum256(data); hex.EncodeToString(sum[:]) != o.SHA256 {
-		return nil, &Fault{Status: http.StatusOK, Message: "the bytes of the object are not those that were written", Err: tiering.ErrCorrupt}
+		const what = "the bytes of the object are not those that were written"
+		return nil, &RequestError{Status: http.StatusOK, Message: what, Err: tiering.Errorf(tiering.CodeCorrupt, what)}
 	}
 	return data, nil
 }
@@ -148,13 +149,13 @@ func readExactly(body io.Reader, size int64) ([]byte, error) {
 	n, err := buf.ReadFrom(io.LimitReader(body, size+1))
 	switch {
 	case err != nil && !errors.Is(err, io.ErrUnexpectedEOF):
-		return nil, &Fault{Err: err}
+		return nil, &RequestError{Err: err}
 	case n < size:
 		return nil, cut("the body ended after %d of %d bytes", n, size)
 	case n > size:
 		return nil, lied("the body has more than the %d bytes announced", size)
 	case err != nil:
-		return nil, &Fault{Err: err}
+		return nil, &RequestError{Err: err}
 	}
 	return buf.Bytes(), nil
 }
@@ -179,7 +180,7 @@ func (b *Bucket) Stat(ctx context.Context, name string) (cold.ObjectInfo, error)
 // is no S3 at all: a 404 to the object is the same. ErrNotExist is said only
 // while the bucket is there.
 func (b *Bucket) notThere(ctx context.Context, err error) error {
-	var f *Fault
+	var f *RequestError
 	if errors.As(err, &f) && f.Code == "NoSuchBucket" {
 		return b.missing(err)
 	}

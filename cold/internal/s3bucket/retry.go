@@ -28,8 +28,7 @@ func (b *Bucket) retry(ctx context.Context, do func(ctx context.Context) error) 
 		return struct{}{}, err
 	}
 	_, err := backoff.Retry(ctx, try, backoff.WithBackOff(b.waits()), backoff.WithMaxTries(uint(b.options.Tries)), backoff.WithMaxElapsedTime(0))
-	var permanent *backoff.PermanentError
-	if errors.As(err, &permanent) {
+	if permanent, ok := errors.AsType[*backoff.PermanentError](err); ok {
 		err = permanent.Unwrap()
 	}
 	// What a request says when its context ended depends on the library.

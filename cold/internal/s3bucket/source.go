@@ -99,10 +99,11 @@ func (v *view) Read(p []byte) (int, error) {
 	}
 	n, err := s.body.Read(p[:min(int64(len(p)), s.size-v.at)])
 	v.at += int64(n)
-	if err == io.EOF && v.at < s.size {
+	ended := errors.Is(err, io.EOF)
+	if ended && v.at < s.size {
 		err = fmt.Errorf("body ended after %d of %d bytes: %w", v.at, s.size, io.ErrUnexpectedEOF)
 	}
-	if err != nil && err != io.EOF {
+	if err != nil && (!ended || v.at < s.size) {
 		s.err = err
 	}
 	return n, err

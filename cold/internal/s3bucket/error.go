@@ -13,8 +13,8 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-// Fault is an answer that is no success, or that there was none.
-type Fault struct {
+// RequestError is an answer that is no success, or says that there was none.
+type RequestError struct {
 	Status  int    // of the HTTP answer; 0 when there was none
 	Code    string // of S3, such as NoSuchKey; "" when the answer has none
 	Message string
@@ -22,7 +22,7 @@ type Fault struct {
 }
 
 // Error says what the server said, and what to do where that is known.
-func (f *Fault) Error() string {
+func (f *RequestError) Error() string {
 	text := f.Message
 	if f.Status != 0 || f.Code != "" {
 		text = "the server answered"
@@ -45,10 +45,10 @@ func (f *Fault) Error() string {
 }
 
 // Unwrap returns the library's error.
-func (f *Fault) Unwrap() error { return f.Err }
+func (f *RequestError) Unwrap() error { return f.Err }
 
 // hint is what an operator can do about it.
-func (f *Fault) hint() string {
+func (f *RequestError) hint() string {
 	switch f.Code {
 	case "RequestTimeTooSkewed", "RequestExpired":
 		return "the clocks of this machine and of the S3 server are too far apart: here it is " + time.Now().UTC().Format(time.RFC3339) + "; set the one that is wrong"
@@ -63,6 +63,9 @@ func (f *Fault) hint() string {
 	case http.StatusMovedPermanently, http.StatusTemporaryRedirect:
 		return "the bucket is in another region or at another endpoint: add region=NAME or endpoint=URL"
 	case http.StatusForbidden:
+		if f.Code != "AccessDenied" && f.Code != "Forbidden" && f.Code != "" {
+			return ""
+		}
 		return "tierd needs s3:GetObject, PutObject, DeleteObject, DeleteObjectVersion, ListBucket and ListBucketVersions"
 	}
 	return ""
@@ -70,18 +73,20 @@ func (f *Fault) hint() string {
 
 // absent reports whether the answer is that the key, or the bucket, is not
 // there. Which of the two, a 404 alone does not tell.
-func (f *Fault) absent() bool { return f.Status == http.StatusNotFound }
+func (f *RequestError) absent() bool { return f.Status == http.StatusNotFound }
 
 // taken reports whether a conditional write was refused because the name is.
-func (f *Fault) taken() bool {
+func (f *RequestError) taken() bool {
 	return f.Status == http.StatusPreconditionFailed || f.Status == http.StatusNotModified
 }
 
 // forbidden reports whether the credentials are good but do not allow it.
-func (f *Fault) forbidden() bool { return f.Status == http.StatusForbidden && f.Code == "AccessDenied" }
+func (f *RequestError) forbidden() bool {
+	return f.Status == http.StatusForbidden && f.Code == "AccessDenied"
+}
 
 // unlisted reports whether the server knows no listing of versions.
-func (f *Fault) unlisted() bool {
+func (f *RequestError) unlisted() bool {
 	return f.Status == http.StatusNotImplemented || f.Status == http.StatusMethodNotAllowed || f.Code == "NotImplemented"
 }
 
@@ -94,7 +99,7 @@ var again = []string{
 }
 
 // transient reports whether the same request may succeed in a moment.
-func (f *Fault) transient() bool {
+func (f *RequestError) transient() bool {
 	var untrusted *tls.CertificateVerificationError
 	switch {
 	case errors.As(f.Err, &untrusted):
@@ -111,7 +116,7 @@ func (f *Fault) transient() bool {
 }
 
 // unsure reports whether a write may have been done all the same.
-func (f *Fault) unsure() bool {
+func (f *RequestError) unsure() bool {
 	return f.Status < 300 || f.Status >= 500 || f.Status == http.StatusRequestTimeout
 }
 
@@ -124,25 +129,25 @@ var full = []string{
 // outside turns an error into what leaves the package: a full bucket is
 // out_of_space, the rest is raw.
 func outside(err error) error {
-	var f *Fault
+	var f *RequestError
 	if errors.As(err, &f) && (f.Status == http.StatusInsufficientStorage || slices.Contains(full, f.Code)) {
 		return &tiering.Error{Tier: tiering.Cold, Code: tiering.CodeOutOfSpace, Detail: "the bucket is full or over its quota", Err: err}
 	}
 	return err
 }
 
-// transient reports whether an error is a Fault that may pass.
+// transient reports whether an error is a RequestError that may pass.
 func transient(err error) bool {
-	var f *Fault
+	var f *RequestError
 	return errors.As(err, &f) && f.transient()
 }
 
 // cut is what came back when it is shorter than asked for.
-func cut(format string, args ...any) *Fault {
-	return &Fault{Err: fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), io.ErrUnexpectedEOF)}
+func cut(format string, args ...any) *RequestError {
+	return &RequestError{Err: fmt.Errorf("%s: %w", fmt.Sprintf(format, args...), io.ErrUnexpectedEOF)}
 }
 
 // lied is an answer of success that is none.
-func lied(format string, args ...any) *Fault {
-	return &Fault{Status: http.StatusOK, Message: fmt.Sprintf(format, args...)}
+func lied(format string, args ...any) *RequestError {
+	return &RequestError{Status: http.StatusOK, Message: fmt.Sprintf(format, args...)}
 }
