@@ -92,7 +92,8 @@ func (r *Router) demote(ctx context.Context, h warm.Head, now time.Time) (bool, 
 		return false, tiering.Errorf(tiering.CodeWrongKind, "the document is pinned: lift the pin first")
 	}
 	if !h.InWarm { // before: whatever hot took since goes too
-		return true, r.clearHot(ctx, h.Key)
+		r.clearHot(ctx, h.Key)
+		return true, nil
 	}
 	// By hand it does not matter how idle the document is, only that nobody
 	// used it since it was looked at. Its times may be ahead of the clock.
@@ -110,7 +111,8 @@ func (r *Router) demote(ctx context.Context, h warm.Head, now time.Time) (bool, 
 	if err != nil || !done {
 		return false, tiering.Wrap(err, "", tiering.Warm, h.Key)
 	}
-	return true, r.clearHot(ctx, h.Key)
+	r.clearHot(ctx, h.Key)
+	return true, nil
 }
 
 // awaitCopies makes the archive write now what it would write later. It is
@@ -147,7 +149,7 @@ func (r *Router) twice(ctx context.Context, h warm.Head) (bool, error) {
 
 // clearHot drops the value of a key and the leases of those who are about to
 // fill it: the mark of a write does both, and is lifted at once.
-func (r *Router) clearHot(ctx context.Context, key tiering.Key) error {
+func (r *Router) clearHot(ctx context.Context, key tiering.Key) {
 	token := hot.Token(rand.Uint64() | 1)
 	err := r.onHot(ctx, func(ctx context.Context) error { return r.Hot.Mark(ctx, key, token) })
 	if err == nil {
@@ -158,7 +160,6 @@ func (r *Router) clearHot(ctx context.Context, key tiering.Key) error {
 	if err != nil {
 		r.Logger.Warn("a demoted document may still be in hot", "key", key, "err", err)
 	}
-	return nil
 }
 
 // bringBack is one try to promote.

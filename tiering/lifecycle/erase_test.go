@@ -295,7 +295,7 @@ func TestWritersGoOnDuringAnErase(t *testing.T) {
 	stop()
 	wg.Wait()
 	if r.State != "done" {
-		r = w.finish(r.ID)
+		w.finish(r.ID)
 	}
 	after := map[int]warm.Head{}
 	for i := range ids {
