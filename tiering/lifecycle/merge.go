@@ -240,9 +240,6 @@ func (g *collection) worthwhile(ctx context.Context, s tiering.SegmentInfo) (boo
 		return true, nil
 	}
 	g.report.NextVersions += v.next
-	if g.dry {
-		return false, nil
-	}
 	again := g.now.Add(lookAgain)
 	if !v.again.IsZero() && v.again.Before(again) {
 		again = v.again

@@ -410,6 +410,19 @@ func TestAMergeDoesNotBringBackWhatWasErased(t *testing.T) {
 		}
 		gone(n)
 	})
+	t.Run("a segment of which the catalog does not know everything is left alone", func(t *testing.T) {
+		n := prepare(t)
+		erase(n)
+		for _, s := range n.segments("") {
+			n.no(n.store.CleanSegment(n.ctx, "01", s.Name))
+		}
+		_, err := n.store.FinishErase(n.ctx, "01")
+		n.no(err)
+		if r := n.gc(); len(r.Rewritten) > 0 || len(r.Left) != 1 || len(n.engine.Parked()) > 0 {
+			t.Errorf("%+v", r)
+		}
+		gone(n)
+	})
 	t.Run("an erasure that comes while the merge uploads makes it fail", func(t *testing.T) {
 		n := prepare(t)
 		reached, gate := make(chan struct{}), make(chan struct{})

@@ -311,16 +311,11 @@ func (k known) meta(i int, newer int64) tiering.VersionMeta {
 }
 
 // older reports whether any record of the key from before a deletion is left
-// anywhere. The ones under judgement count too: the objects that hold them now
-// outlive the rewrite by the grace period.
+// anywhere, where no version beside is. The ones under judgement count too: the
+// objects that hold them now outlive the rewrite by the grace period.
 func (r *retention) older(ctx context.Context, group []cold.Entry, k known, deletion int64) (bool, error) {
 	if group[0].Version < deletion {
 		return true, nil
-	}
-	for _, ver := range k.versions {
-		if ver.number < deletion && !ver.ghost {
-			return true, nil
-		}
 	}
 	for _, touched := range k.touched {
 		if touched < deletion {
