@@ -19,6 +19,9 @@ const (
 	probeEvery = 250 * time.Millisecond
 )
 
+// newBreaker is one breaker for all of Redis: in a cluster, a node that does not
+// answer takes hot away as a whole until the cluster has put another in its
+// place.
 func newBreaker() *gobreaker.TwoStepCircuitBreaker[struct{}] {
 	return gobreaker.NewTwoStepCircuitBreaker[struct{}](gobreaker.Settings{
 		Name:         "redis",

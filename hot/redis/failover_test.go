@@ -1,6 +1,7 @@
 package redis_test
 
 import (
+	"errors"
 	"fmt"
 	"sync"
 	"sync/atomic"
@@ -176,10 +177,10 @@ func TestRestart(t *testing.T) {
 	defer second.Close()
 	is(second, hot.Pending)
 	put(second, 2, false)
-	if _, _, err := second.Swap(t.Context(), key, tiering.Condition{}, []byte("1"), 0); err != redis.ErrFailedOver {
+	if _, _, err := second.Swap(t.Context(), key, tiering.Condition{}, []byte("1"), 0); !errors.Is(err, redis.ErrFailedOver) {
 		t.Errorf("Swap answers %v, want %v", err, redis.ErrFailedOver)
 	}
-	if err := second.Scan(t.Context(), key.Tenant, key.Namespace, "", func(tiering.Key) bool { return true }); err != redis.ErrFailedOver {
+	if err := second.Scan(t.Context(), key.Tenant, key.Namespace, "", func(tiering.Key) bool { return true }); !errors.Is(err, redis.ErrFailedOver) {
 		t.Errorf("Scan answers %v, want %v", err, redis.ErrFailedOver)
 	}
 	eventually(t, 5*time.Second, "told again and again", func() bool { return told.Load() >= 3 })

@@ -100,8 +100,7 @@ func (s *Store) identifyAll() {
 }
 
 func unlessRefused(err error) error {
-	var refusal goredis.Error
-	if errors.As(err, &refusal) {
+	if _, refused := errors.AsType[goredis.Error](err); refused {
 		return nil
 	}
 	return err

@@ -48,6 +48,10 @@ func (c *call) finish(reply any, err error) {
 // once while fewer than maxExchanges pipelines are on their way; else it waits
 // for one to come back and leaves with all that came meanwhile. A pipeline runs
 // on a deadline of its own: no caller's context cuts off the others.
+//
+// It does what go-redis' AutoPipeline does at about its price, and two things
+// more: a caller is let go when its own context ends, and a script that Redis
+// has forgotten is sent again by its source.
 type queue struct {
 	client  goredis.UniversalClient
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]

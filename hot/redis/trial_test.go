@@ -83,7 +83,7 @@ func (r *trial) during(t *testing.T, fn func()) {
 	}
 }
 
-func (r *trial) fail(format string, args ...any) {
+func (r *trial) failf(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if len(r.faults) < 3 {
@@ -134,11 +134,11 @@ func (r *trial) read(ctx context.Context, d *document) {
 	version := l.Entry.Meta.Version
 	switch {
 	case l.State == hot.Present && string(l.Entry.Body) != strconv.FormatInt(version, 10):
-		r.fail("v%d has the body %q", version, l.Entry.Body)
+		r.failf("v%d has the body %q", version, l.Entry.Body)
 	case l.State == hot.Present && version > after:
-		r.fail("a reader got v%d, while warm is at v%d", version, after)
+		r.failf("a reader got v%d, while warm is at v%d", version, after)
 	case l.State == hot.Present && version < floor && r.s.Epoch() == epoch:
-		r.fail("a reader got v%d under epoch %s, after hot had taken v%d", version, epoch, floor)
+		r.failf("a reader got v%d under epoch %s, after hot had taken v%d", version, epoch, floor)
 	case l.State == hot.Present:
 		if r.hits.Add(1); version < before {
 			r.stale.Add(1)

@@ -170,9 +170,8 @@ func credentials(user string) (name, password string, err error) {
 
 // withoutURL takes the URL, which may hold a password, out of an error.
 func withoutURL(err error) error {
-	var withURL *url.Error
-	if errors.As(err, &withURL) {
-		err = errors.New("redis: the URL cannot be parsed")
+	if _, tells := errors.AsType[*url.Error](err); tells {
+		return errors.New("redis: the URL cannot be parsed")
 	}
 	return err
 }
