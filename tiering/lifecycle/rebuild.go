@@ -58,6 +58,7 @@ type RebuildReport struct {
 	Segments   int   `json:"segments"`   // in the catalog
 	Left       int   `json:"left_out"`   // segments wholly beyond a cut or a gap
 	Versions   int64 `json:"versions"`   // in those segments, that count
+	RawSize    int64 `json:"raw_bytes"`  // of all bodies in those segments
 	Documents  int64 `json:"documents"`  // that stand, expired ones too
 	Tombstones int64 `json:"tombstones"` // of deleted documents
 	Bytes      int64 `json:"bytes"`      // of documents that stand

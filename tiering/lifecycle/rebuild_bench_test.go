@@ -74,15 +74,16 @@ func chatArchive(b *testing.B, bucket cold.Bucket, sessions, turns, size int) (v
 	return versions
 }
 
-// BenchmarkRebuild rebuilds from a directory into SQLite.
+// BenchmarkRebuild rebuilds from a directory into SQLite. Sizes are those of the
+// average version: a session grows to twice of it.
 func BenchmarkRebuild(b *testing.B) {
 	for _, c := range []struct {
 		name                  string
 		sessions, turns, size int
 	}{
-		{"growing to 2 KB", 2000, 20, 2 << 10},
-		{"growing to 12 KB", 1000, 20, 12 << 10},
-		{"one version of 2 KB", 20000, 1, 2 << 10},
+		{"2 KB growing", 1000, 20, 4 << 10},
+		{"12 KB growing", 500, 20, 24 << 10},
+		{"2 KB once", 20000, 1, 2 << 10},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			bucket, err := dir.Open(filepath.Join(b.TempDir(), "cold"), nil)
@@ -97,7 +98,7 @@ func BenchmarkRebuild(b *testing.B) {
 			}
 			defer other.Close()
 			archive := cold.NewArchive(bucket, other, nil)
-			total := 0
+			total, raw := 0, int64(0)
 			for b.Loop() {
 				b.StopTimer()
 				store, err := sqlite.Open(b.Context(), filepath.Join(b.TempDir(), fmt.Sprint(total, ".db")), &sqlite.Options{Restore: true})
@@ -109,7 +110,7 @@ func BenchmarkRebuild(b *testing.B) {
 				if err != nil || report.Versions != int64(versions) || report.Documents != int64(c.sessions) {
 					b.Fatalf("%+v, %v", report, err)
 				}
-				total += versions
+				total, raw = total+versions, report.RawSize
 				b.StopTimer()
 				if err := store.Close(); err != nil {
 					b.Fatal(err)
@@ -117,6 +118,7 @@ func BenchmarkRebuild(b *testing.B) {
 				b.StartTimer()
 			}
 			b.ReportMetric(float64(total)/b.Elapsed().Seconds(), "versions/s")
+			b.ReportMetric(float64(raw*int64(total/versions))/b.Elapsed().Seconds()/1e6, "MB/s")
 		})
 	}
 }

@@ -244,6 +244,7 @@ func (w *tenantWriter) segment(ctx context.Context, o *object) error {
 		return tiering.Wrap(err, "restore "+o.name, tiering.Warm, tiering.Key{})
 	}
 	w.report.Segments++
+	w.report.RawSize += o.raw
 	if o.taken {
 		w.report.Rewrite = append(w.report.Rewrite, o.name)
 	}
