@@ -35,6 +35,9 @@ type ArchiveOptions struct {
 	// Cooldown is how long a copy that could not be reached is asked last; 0
 	// is 5 s.
 	Cooldown time.Duration
+	// CacheBytes bounds the blocks kept in memory for reads that come again;
+	// 0 is 32 MiB, below 0 keeps none.
+	CacheBytes int64
 }
 
 // Archive keeps every object twice, in two buckets, and reads from either. It
@@ -48,6 +51,7 @@ type Archive struct {
 	cooldown time.Duration
 	pool     unpackers
 	failed   [2]atomic.Int64 // when the copy last could not be reached, in Unix ns
+	blocks   *blockCache
 }
 
 // NewArchive returns an archive over two buckets, which stay the caller's to
@@ -62,6 +66,10 @@ func NewArchive(primary, backup Bucket, o *ArchiveOptions) *Archive {
 		patience: o.Patience,
 		cooldown: o.Cooldown,
 	}
+	if o.CacheBytes == 0 {
+		o.CacheBytes = 32 << 20
+	}
+	a.blocks = newBlockCache(o.CacheBytes)
 	if a.onBad == nil {
 		a.onBad = func(string, tiering.Copy, error) {}
 	}

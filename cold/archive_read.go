@@ -10,8 +10,8 @@ import (
 )
 
 // Read returns the record that made version, from either copy, with its body
-// checked. It costs one ranged read of one block. loc is a location of the key
-// from the catalog.
+// checked. It costs one ranged read of one block, none when the block is
+// in memory because it was read twice lately. loc is a location of the key from the catalog.
 //
 // unavailable: a copy could not be reached and the other did not serve; the
 // bytes may well be there. corrupt: both copies answered, and neither holds
@@ -20,26 +20,42 @@ import (
 // is outside the location.
 func (a *Archive) Read(ctx context.Context, loc tiering.Location, version int64) (Record, tiering.Copy, error) {
 	return eitherCopy(ctx, a, loc.Segment, func(ctx context.Context, c tiering.Copy) (Record, error) {
-		return a.ReadFrom(ctx, c, loc, version)
+		r, err := a.readFrom(ctx, c, loc, version, a.readBlock)
+		return r, wrapRead(err, c, loc)
 	})
 }
 
-// ReadFrom is Read from one copy alone. It does not call OnBad.
+// ReadFrom is Read from the bucket of one copy alone. It does not call OnBad.
 func (a *Archive) ReadFrom(ctx context.Context, c tiering.Copy, loc tiering.Location, version int64) (Record, error) {
-	r, err := a.readFrom(ctx, c, loc, version)
-	return r, tiering.Wrap(err, "read "+loc.Segment+" from "+c.String(), tiering.Cold, loc.Key)
+	r, err := a.readFrom(ctx, c, loc, version, func(loc tiering.Location, ref tiering.BlockRef, version int64, read func() ([]byte, error)) (Record, error) {
+		block, err := read()
+		if err != nil {
+			return Record{}, err
+		}
+		return findVersion(&a.pool, block, loc.Key, ref.FirstVersion, version)
+	})
+	return r, wrapRead(err, c, loc)
 }
 
-func (a *Archive) readFrom(ctx context.Context, c tiering.Copy, loc tiering.Location, version int64) (Record, error) {
+func wrapRead(err error, c tiering.Copy, loc tiering.Location) error {
+	return tiering.Wrap(err, "read "+loc.Segment+" from "+c.String(), tiering.Cold, loc.Key)
+}
+
+// blockReader finds a version in a block that read fetches.
+type blockReader func(loc tiering.Location, ref tiering.BlockRef, version int64, read func() ([]byte, error)) (Record, error)
+
+func (a *Archive) readFrom(ctx context.Context, c tiering.Copy, loc tiering.Location, version int64, find blockReader) (Record, error) {
 	ref, ok := loc.Block(version)
 	if !ok {
 		return Record{}, tiering.Invalidf("version %d is outside the location's %d to %d", version, loc.MinVersion, loc.MaxVersion)
 	}
-	block, err := a.buckets[c].Read(ctx, loc.Segment, ref.Offset, ref.Length)
-	if err != nil {
-		return Record{}, a.lost(ctx, c, loc.Segment, ref.Offset+ref.Length, err)
-	}
-	r, err := findVersion(&a.pool, block, loc.Key, ref.FirstVersion, version)
+	r, err := find(loc, ref, version, func() ([]byte, error) {
+		block, err := a.buckets[c].Read(ctx, loc.Segment, ref.Offset, ref.Length)
+		if err != nil {
+			return nil, a.lost(ctx, c, loc.Segment, ref.Offset+ref.Length, err)
+		}
+		return block, nil
+	})
 	if errors.Is(err, tiering.ErrNotFound) && (version == loc.MinVersion || version == loc.MaxVersion) {
 		err = corruptErr(err, "the catalog says that the segment holds the version")
 	}

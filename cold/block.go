@@ -141,6 +141,11 @@ func findVersion(pool *unpackers, block []byte, key tiering.Key, first, version 
 		return Record{}, err
 	}
 	defer s.close(false)
+	return findIn(s, key, first, version)
+}
+
+// findIn is findVersion on a block that is being scanned.
+func findIn(s *blockScanner, key tiering.Key, first, version int64) (Record, error) {
 	sound := false
 	for s.next() {
 		c := s.head.Key.Compare(key)

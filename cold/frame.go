@@ -150,6 +150,9 @@ func (u *unpacker) fill(n int) error {
 
 // end checks that the frame has no byte more than its raw size says.
 func (u *unpacker) end() error {
+	if u.dec == nil {
+		return nil // it was decompressed to its end before
+	}
 	var one [1]byte
 	if n, err := u.dec.Read(one[:]); n > 0 || !errors.Is(err, io.EOF) {
 		return corruptErr(err, "frame does not end at %d bytes", u.raw)

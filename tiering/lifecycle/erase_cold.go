@@ -192,6 +192,7 @@ func (x *eraser) remove(ctx context.Context, name string) error {
 	if err := x.occupy(ctx, name); err != nil {
 		return err
 	}
+	x.Archive.Forget(name)
 	return x.Warm.ForgetSegment(ctx, name)
 }
 
