@@ -1,0 +1,229 @@
+package postgres
+
+import (
+	"context"
+	"encoding/json"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+const insertSegment = `INSERT INTO segment (name, tenant, state, owner, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started, fence)
+	VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, coalesce((SELECT number FROM meta WHERE name = 'erase_fence'), 0))`
+
+func (t *txn) insertSegment(info *tiering.SegmentInfo, state tiering.SegmentState, ranges string) error {
+	started := info.Started
+	if started.IsZero() {
+		started = t.now
+	}
+	_, err := t.exec(insertSegment, info.Name, info.Tenant, string(state), info.Owner, info.Token, info.Size, info.RawSize, digestBytes(info.SHA256), info.Count,
+		nanos(info.MinTime), nanos(info.MaxTime), ranges, copyText(info.Copies[0]), copyText(info.Copies[1]), micros(started))
+	return err
+}
+
+// StartSegment implements warm.Catalog. A name that was used before fails.
+func (s *Store) StartSegment(ctx context.Context, info tiering.SegmentInfo) error {
+	ranges, err := json.Marshal(info.Ranges)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(t *txn) error {
+		// The fence is read under its lock, so that no step of an erasure comes
+		// between the look and the commit.
+		if err := t.lockFence(false); err != nil {
+			return err
+		}
+		err := t.insertSegment(&info, tiering.SegmentStarted, string(ranges))
+		if violates(err, "segment_pkey") {
+			return tiering.Errorf(tiering.CodeVersionConflict, "segment %s was started before: names never repeat", info.Name)
+		}
+		return err
+	})
+}
+
+// FinishSegment implements warm.Catalog.
+func (s *Store) FinishSegment(ctx context.Context, info tiering.SegmentInfo, locations []tiering.Location, reader string, pos int64) error {
+	f, err := newFinish(info, locations)
+	if err != nil {
+		return err
+	}
+	return s.write(ctx, func(t *txn) error {
+		if err := t.finish(f); err != nil || reader == "" {
+			return err
+		}
+		_, err := t.exec(setPosition, reader, pos)
+		return err
+	})
+}
+
+// finish is a segment that is to be finished, with what of it is stored as JSON.
+type finish struct {
+	info      tiering.SegmentInfo
+	locations []tiering.Location
+	ranges    string
+	blocks    []string // of each location
+}
+
+func newFinish(info tiering.SegmentInfo, locations []tiering.Location) (finish, error) {
+	f := finish{info: info, locations: locations, blocks: make([]string, len(locations))}
+	ranges, err := json.Marshal(info.Ranges)
+	if err != nil {
+		return f, err
+	}
+	f.ranges = string(ranges)
+	for i, l := range locations {
+		b, err := json.Marshal(l.Blocks)
+		if err != nil {
+			return f, err
+		}
+		f.blocks[i] = string(b)
+	}
+	return f, nil
+}
+
+// finish makes a started segment finished, with its locations.
+func (t *txn) finish(f finish) error {
+	if err := t.lockFence(false); err != nil {
+		return err
+	}
+	info := &f.info
+	n, err := t.exec(`UPDATE segment SET state = 'finished', size = $3, raw_size = $4, sha256 = $5, count = $6, min_time = $7, max_time = $8, ranges = $9, copy0 = $10, copy1 = $11
+		WHERE name = $1 AND token = $2 AND state = 'started'`, info.Name, info.Token, info.Size, info.RawSize, digestBytes(info.SHA256), info.Count,
+		nanos(info.MinTime), nanos(info.MaxTime), f.ranges, copyText(info.Copies[0]), copyText(info.Copies[1]))
+	if err != nil {
+		return err
+	}
+	if n == 0 {
+		return tiering.Errorf(tiering.CodeFenced, "segment %s is not started under token %d", info.Name, info.Token)
+	}
+	if err := t.unfenced(info.Name); err != nil {
+		return err
+	}
+	return t.locate(f)
+}
+
+// locate adds the locations of a segment.
+func (t *txn) locate(f finish) error {
+	if len(f.locations) == 0 {
+		return nil
+	}
+	n := len(f.locations)
+	tenants, names, ids := make([]string, n), make([]string, n), make([][]byte, n)
+	low, high, from, to := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	for i, l := range f.locations {
+		tenants[i], names[i], ids[i] = l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID)
+		low[i], high[i], from[i], to[i] = l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime)
+	}
+	_, err := t.exec(`INSERT INTO location (tenant, namespace, id, segment, min_version, max_version, min_time, max_time, blocks)
+		SELECT t.tenant, t.namespace, t.id, $1, t.low, t.high, t.since, t.until, t.blocks
+		FROM unnest($2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[]) t(tenant, namespace, id, low, high, since, until, blocks)`,
+		f.info.Name, tenants, names, ids, low, high, from, to, f.blocks)
+	return err
+}
+
+// AbandonSegment implements warm.Catalog. A finished segment stays.
+func (s *Store) AbandonSegment(ctx context.Context, name string) error {
+	_, err := s.exec(ctx, `DELETE FROM segment WHERE name = $1 AND state = 'started'`, name)
+	return err
+}
+
+// SetCopy implements warm.Catalog.
+func (s *Store) SetCopy(ctx context.Context, name string, c tiering.Copy, state tiering.CopyState) error {
+	query := `UPDATE segment SET copy0 = $1 WHERE name = $2`
+	if c == tiering.Backup {
+		query = `UPDATE segment SET copy1 = $1 WHERE name = $2`
+	}
+	n, err := s.exec(ctx, query, string(state), name)
+	if err == nil && n == 0 {
+		err = tiering.Errorf(tiering.CodeNotFound, "there is no segment %s", name)
+	}
+	return err
+}
+
+const segmentColumns = `name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started, owner, deleting`
+
+func scanSegment(row pgx.Rows) (info tiering.SegmentInfo, err error) {
+	var state, copy0, copy1, ranges string
+	var sha []byte
+	var from, to, started, deleting int64
+	if err := row.Scan(&info.Name, &info.Tenant, &state, &info.Token, &info.Size, &info.RawSize, &sha, &info.Count, &from, &to, &ranges, &copy0, &copy1, &started, &info.Owner, &deleting); err != nil {
+		return info, err
+	}
+	info.State, info.Copies = tiering.SegmentState(state), [2]tiering.CopyState{tiering.CopyState(copy0), tiering.CopyState(copy1)}
+	info.MinTime, info.MaxTime, info.Started, info.Deleting = fromNanos(from), fromNanos(to), fromMicros(started), fromMicros(deleting)
+	copy(info.SHA256[:], sha)
+	return info, json.Unmarshal([]byte(ranges), &info.Ranges)
+}
+
+// Segment implements warm.Catalog.
+func (s *Store) Segment(ctx context.Context, name string) (info tiering.SegmentInfo, ok bool, err error) {
+	all, err := s.segments(ctx, `name = $1`, name)
+	if err != nil || len(all) == 0 {
+		return info, false, err
+	}
+	return all[0], true, nil
+}
+
+// Segments implements warm.Catalog.
+func (s *Store) Segments(ctx context.Context, tenant string, state tiering.SegmentState, after string, limit int) ([]tiering.SegmentInfo, error) {
+	return s.segments(ctx, `name > $1 AND ($2 = '' OR tenant = $2) AND ($3 = '' OR state = $3) ORDER BY name LIMIT $4`, after, tenant, string(state), limit)
+}
+
+func (s *Store) segments(ctx context.Context, where string, args ...any) (out []tiering.SegmentInfo, err error) {
+	err = s.read(ctx, func(q querier) error {
+		out = nil
+		return each(ctx, q, `SELECT `+segmentColumns+` FROM segment WHERE `+where, args, func(row pgx.Rows) error {
+			info, err := scanSegment(row)
+			out = append(out, info)
+			return err
+		})
+	})
+	return out, err
+}
+
+// Locations implements warm.Catalog.
+func (s *Store) Locations(ctx context.Context, key tiering.Key) (out []tiering.Location, err error) {
+	err = s.read(ctx, func(q querier) error {
+		out = nil
+		return each(ctx, q, `SELECT l.segment, l.min_version, l.max_version, l.min_time, l.max_time, l.blocks FROM location l JOIN segment g ON g.name = l.segment
+			WHERE l.tenant = $1 AND l.namespace = $2 AND l.id = $3 AND g.state = 'finished' ORDER BY l.max_version DESC, l.segment DESC`,
+			[]any{key.Tenant, key.Namespace, []byte(key.ID)}, func(row pgx.Rows) error {
+				l := tiering.Location{Key: key}
+				var from, to int64
+				var blocks string
+				if err := row.Scan(&l.Segment, &l.MinVersion, &l.MaxVersion, &from, &to, &blocks); err != nil {
+					return err
+				}
+				l.MinTime, l.MaxTime = fromNanos(from), fromNanos(to)
+				err := json.Unmarshal([]byte(blocks), &l.Blocks)
+				out = append(out, l)
+				return err
+			})
+	})
+	return out, err
+}
+
+// copyText is the stored state of a copy; one that nobody spoke of is missing.
+func copyText(c tiering.CopyState) string {
+	if c == "" {
+		c = tiering.CopyMissing
+	}
+	return string(c)
+}
+
+// nanos is the stored form of a time inside a segment.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func fromNanos(v int64) time.Time {
+	if v == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, v).UTC()
+}

@@ -1,0 +1,113 @@
+package postgres
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+	"github.com/jackc/pgx/v5/pgxpool"
+	"github.com/oklog/ulid/v2"
+)
+
+// querier is a pool, a connection or a transaction.
+type querier interface {
+	Exec(ctx context.Context, sql string, args ...any) (pgconn.CommandTag, error)
+	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
+	QueryRow(ctx context.Context, sql string, args ...any) pgx.Row
+	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
+}
+
+// committing are the settings of connections that commit: their statements
+// take arrays of any length, and a plan made for all of them is the right one.
+// Joins between what was handed in are by hash; tables are reached by index.
+var committing = map[string]string{
+	"plan_cache_mode":  "force_generic_plan",
+	"enable_nestloop":  "off",
+	"enable_mergejoin": "off",
+	"enable_seqscan":   "off",
+	"jit":              "off",
+	"work_mem":         "16MB",
+}
+
+// pooled reports whether the URL says that a pooler hands out a connection a
+// transaction: by asking for statements that are not prepared.
+func pooled(c *pgx.ConnConfig) bool { return c.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement }
+
+// pool opens a pool of at most conns connections. settings are made per
+// session, which a pooler does not allow.
+func (s *Store) pool(ctx context.Context, conns int, settings map[string]string) (*pgxpool.Pool, error) {
+	config, err := pgxpool.ParseConfig(s.url)
+	if err != nil {
+		return nil, err
+	}
+	config.MaxConns = int32(conns)
+	config.HealthCheckPeriod = 15 * time.Second
+	config.MaxConnIdleTime = 5 * time.Minute
+	config.MaxConnLifetime = time.Hour
+	config.MaxConnLifetimeJitter = 10 * time.Minute
+	config.PingTimeout = s.opts.StatementTimeout
+	if config.ConnConfig.ConnectTimeout == 0 {
+		config.ConnConfig.ConnectTimeout = 5 * time.Second
+	}
+	if !pooled(config.ConnConfig) {
+		params := config.ConnConfig.RuntimeParams
+		params["application_name"] = "tierd"
+		params["statement_timeout"] = strconv.FormatInt(s.opts.StatementTimeout.Milliseconds(), 10)
+		params["idle_in_transaction_session_timeout"] = params["statement_timeout"]
+		for name, value := range settings {
+			params[name] = value
+		}
+	}
+	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// check refuses a server that is too old, or that may lose what it has
+// acknowledged.
+func check(ctx context.Context, c *pgx.Conn) error {
+	var version int
+	var name, encoding, fsync, pages, commit, isolation string
+	var standby bool
+	err := c.QueryRow(ctx, `SELECT current_setting('server_version_num')::int, current_setting('server_version'), current_setting('server_encoding'),
+		current_setting('fsync'), current_setting('full_page_writes'), current_setting('synchronous_commit'),
+		current_setting('default_transaction_isolation'), pg_is_in_recovery()`).
+		Scan(&version, &name, &encoding, &fsync, &pages, &commit, &isolation, &standby)
+	if err != nil {
+		return err
+	}
+	return unfit(version, name, map[string]string{"server_encoding": encoding, "fsync": fsync, "full_page_writes": pages,
+		"synchronous_commit": commit, "default_transaction_isolation": isolation}, standby)
+}
+
+// unfit says what is wrong with a server, all at once.
+func unfit(version int, name string, settings map[string]string, standby bool) error {
+	var faults []string
+	if version < 150000 {
+		faults = append(faults, "it is PostgreSQL "+name+": use 15 or later")
+	}
+	if standby {
+		faults = append(faults, "it is a standby: use the primary")
+	}
+	for _, want := range []struct{ name, value, why string }{
+		{"server_encoding", "UTF8", "documents are UTF-8"},
+		{"fsync", "on", "an acknowledged write could be lost"},
+		{"full_page_writes", "on", "a torn page could not be repaired"},
+		{"default_transaction_isolation", "read committed", "statements rely on it"},
+	} {
+		if settings[want.name] != want.value {
+			faults = append(faults, fmt.Sprintf("%s is %s: set it to %s (%s)", want.name, settings[want.name], want.value, want.why))
+		}
+	}
+	if settings["synchronous_commit"] == "off" {
+		faults = append(faults, "synchronous_commit is off: set it to on (an acknowledged write could be lost)")
+	}
+	if faults == nil {
+		return nil
+	}
+	return fmt.Errorf("this server is not fit: %s", strings.Join(faults, "; "))
+}
+
+func newEpoch() string { return ulid.Make().String() }

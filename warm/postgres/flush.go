@@ -1,0 +1,175 @@
+package postgres
+
+import (
+	"slices"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/internal/jsondoc"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+const (
+	updateHeads = `UPDATE head h SET op = t.op, version = t.version, revision = t.revision, created = t.created, updated = t.updated, expires = t.expires, ttl = t.ttl,
+		accessed = t.accessed, size = t.size, flags = t.flags, digest = t.digest, owner = t.owner, due = nullif(t.due, 0), carry = NULL
+		FROM unnest($1::bigint[], $2::smallint[], $3::bigint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[],
+			$11::smallint[], $12::bytea[], $13::text[], $14::bigint[])
+			t(kid, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, owner, due) WHERE h.kid = t.kid`
+	insertVersions = `INSERT INTO version (kid, version, op, at, created, expires, size, coding, owner, digest, body)
+		SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::smallint[], $9::text[], $10::bytea[], $11::bytea[])`
+	upsertProjections = `INSERT INTO projection (kid, doc) SELECT t.kid, t.doc::jsonb FROM unnest($1::bigint[], $2::text[]) t(kid, doc)
+		ON CONFLICT (kid) DO UPDATE SET doc = excluded.doc, body = NULL, coding = 0`
+	insertRequests = `INSERT INTO request (at, tenant, key, hash, result) SELECT $1, t.* FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bytea[]) t`
+	insertBatch    = `WITH b AS (INSERT INTO batch (at, id, results, changes) VALUES ($1, $2, $3, $4) RETURNING seq)
+		INSERT INTO outbox (seq) SELECT seq FROM b WHERE $4::bytea IS NOT NULL`
+	insertTombstones = `INSERT INTO tombstone (nid, at, kid) SELECT * FROM unnest($1::int[], $2::bigint[], $3::bigint[]) ON CONFLICT DO NOTHING`
+)
+
+// docText is a document as PostgreSQL takes it: a NUL inside a string is
+// U+FFFD.
+func docText(body []byte) *string {
+	text := string(jsondoc.WithoutNUL(body))
+	return &text
+}
+
+// flush writes what st became, the batch's own row last, and commits: all in
+// one round trip.
+func (t *txn) flush(st *state, id uuid.UUID, results [][]warm.Result, plain bool) error {
+	b := &pgx.Batch{}
+	st.queueHeads(b, plain)
+	st.queueVersions(b)
+	if len(st.once) > 0 {
+		st.queueRequests(b)
+	}
+	var changes []byte
+	if len(st.feed) > 0 {
+		changes = encodeChanges(st.feed)
+	}
+	b.Queue(insertBatch, micros(st.now), id, encodeResults(results, true), changes)
+	b.Queue(`COMMIT`)
+	t.sent = true
+	return t.conn.SendBatch(t.ctx, b).Close()
+}
+
+// queueHeads writes the heads that changed, with what hangs on them, and takes
+// away placeholders that nothing came of. plain leaves projections empty.
+func (st *state) queueHeads(b *pgx.Batch, plain bool) {
+	var h heads
+	var unused, unprojected, projected, tombs, tombsAt []int64
+	var docs []*string
+	var tombNids, first []int32
+	for _, key := range sortedKeys(st.entries) {
+		e := st.entries[key]
+		switch {
+		case e.kid != 0 && e.head.Version == 0:
+			unused = append(unused, e.kid)
+			continue
+		case !e.changed:
+			continue
+		}
+		if !e.fresh {
+			h.add(e)
+		}
+		ns := st.space(spaceOf(key))
+		if !ns.written && !slices.Contains(first, ns.nid) {
+			first = append(first, ns.nid)
+		}
+		if !e.remade {
+			continue
+		}
+		if e.head.Op.Deleting() {
+			tombNids, tombsAt, tombs = append(tombNids, ns.nid), append(tombsAt, micros(e.head.UpdatedAt)), append(tombs, e.kid)
+		}
+		switch {
+		case !e.query:
+			unprojected = append(unprojected, e.kid)
+		case plain:
+			projected, docs = append(projected, e.kid), append(docs, nil)
+		default:
+			projected, docs = append(projected, e.kid), append(docs, docText(st.docs[key]))
+		}
+	}
+	if unused != nil {
+		b.Queue(`DELETE FROM head WHERE kid = ANY($1::bigint[])`, unused)
+	}
+	if h.kid != nil {
+		b.Queue(updateHeads, h.kid, h.op, h.version, h.revision, h.created, h.updated, h.expires, h.ttl, h.accessed, h.size, h.flags, h.digest, h.owner, h.due)
+	}
+	if first != nil {
+		b.Queue(`UPDATE namespace SET written = true WHERE nid = ANY($1::int[]) AND NOT written`, first)
+	}
+	if unprojected != nil {
+		b.Queue(`DELETE FROM projection WHERE kid = ANY($1::bigint[])`, unprojected)
+	}
+	if projected != nil {
+		b.Queue(upsertProjections, projected, docs)
+	}
+	if tombs != nil {
+		b.Queue(insertTombstones, tombNids, tombsAt, tombs)
+	}
+}
+
+// heads are rows of head by column.
+type heads struct {
+	kid, version, revision, created, updated, expires, ttl, accessed, size, due []int64
+	op, flags                                                                   []int16
+	digest                                                                      [][]byte
+	owner                                                                       []string
+}
+
+func (h *heads) add(e *entry) {
+	n := &e.head
+	h.kid, h.version, h.revision = append(h.kid, e.kid), append(h.version, n.Version), append(h.revision, n.Revision)
+	h.created, h.updated, h.expires = append(h.created, micros(n.CreatedAt)), append(h.updated, micros(n.UpdatedAt)), append(h.expires, micros(n.ExpiresAt))
+	h.ttl, h.accessed, h.size = append(h.ttl, n.TTL.Microseconds()), append(h.accessed, micros(n.AccessedAt)), append(h.size, n.Size)
+	h.due, h.op, h.flags = append(h.due, e.due), append(h.op, int16(n.Op)), append(h.flags, flags(n.Pinned, n.InWarm, e.query))
+	h.digest, h.owner = append(h.digest, digestBytes(n.Digest)), append(h.owner, n.User)
+}
+
+func (st *state) queueVersions(b *pgx.Batch) {
+	if len(st.versions) == 0 {
+		return
+	}
+	n := len(st.versions)
+	kid, version, at, created, expires, size := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
+	op, coding := make([]int16, n), make([]int16, n)
+	owner, digest, body := make([]string, n), make([][]byte, n), make([][]byte, n)
+	for i, v := range st.versions {
+		h := v.head
+		kid[i], version[i], at[i], created[i], expires[i], size[i] = v.entry.kid, h.Version, micros(h.UpdatedAt), micros(h.CreatedAt), micros(h.ExpiresAt), h.Size
+		op[i], coding[i], owner[i], digest[i] = int16(h.Op), v.body.coding, h.User, digestBytes(h.Digest)
+		if h.Op == tiering.OpPut {
+			body[i] = v.body.bytes
+		}
+	}
+	b.Queue(insertVersions, kid, version, op, at, created, expires, size, coding, owner, digest, body)
+}
+
+func (st *state) queueRequests(b *pgx.Batch) {
+	slices.SortFunc(st.once, func(a, b requestRow) int { return compareRequests(a.Idempotency, b.Idempotency) })
+	n := len(st.once)
+	tenants, names, hashes, results := make([]string, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
+	for i, r := range st.once {
+		tenants[i], names[i], hashes[i], results[i] = r.Tenant, []byte(r.Key), r.Hash[:], r.result
+	}
+	b.Queue(insertRequests, micros(st.now), tenants, names, hashes, results)
+}
+
+func sortedKeys(m map[tiering.Key]*entry) []tiering.Key {
+	keys := make([]tiering.Key, 0, len(m))
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.SortFunc(keys, tiering.Key.Compare)
+	return keys
+}
+
+// digestBytes is the stored form of a digest: empty for the zero Digest.
+func digestBytes(d tiering.Digest) []byte {
+	if d == (tiering.Digest{}) {
+		return []byte{}
+	}
+	return d[:]
+}

@@ -1,0 +1,49 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/warm"
+)
+
+// acquire takes a lease that is free, expired or the holder's own. The row
+// stays after a release, so that the token goes on growing.
+const acquire = `INSERT INTO lease AS l (name, holder, token, expires) VALUES ($2, $3, 1, ` + nowFrom + ` + $4)
+	ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, expires = excluded.expires,
+		token = l.token + CASE WHEN l.holder = excluded.holder AND l.expires > excluded.expires - $4 THEN 0 ELSE 1 END
+	WHERE l.holder = '' OR l.holder = excluded.holder OR l.expires <= excluded.expires - $4
+	RETURNING holder, token, expires`
+
+// Acquire implements warm.Leases.
+func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (l warm.Lease, ok bool, err error) {
+	l.Name = name
+	err = s.transact(ctx, func(t *txn) error {
+		ok = false
+		var expires int64
+		scan := func(row pgx.Rows) error {
+			ok = true
+			return row.Scan(&l.Holder, &l.Token, &expires)
+		}
+		if err := t.each(acquire, []any{s.fixedNow(), name, holder, ttl.Microseconds()}, scan); err != nil {
+			return err
+		}
+		if !ok {
+			if err := t.each(`SELECT holder, token, expires FROM lease WHERE name = $1`, []any{name}, scan); err != nil {
+				return err
+			}
+			ok = false
+		}
+		l.Expires = fromMicros(expires)
+		return nil
+	})
+	return l, ok && err == nil, err
+}
+
+// Release implements warm.Leases.
+func (s *Store) Release(ctx context.Context, l warm.Lease) error {
+	_, err := s.exec(ctx, `UPDATE lease SET holder = '', expires = 0 WHERE name = $1 AND holder = $2 AND token = $3`, l.Name, l.Holder, l.Token)
+	return err
+}

@@ -1,0 +1,198 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// span is a range of ids in byte order: from inclusive; to exclusive, nil for
+// no end.
+type span struct{ from, to []byte }
+
+// spans returns the ranges of ids that start with prefix and, unless prefixes
+// is empty, with one of prefixes: in order, and none over another.
+func spans(prefix string, prefixes []string) []span {
+	if len(prefixes) == 0 {
+		return []span{prefixSpan(prefix)}
+	}
+	var out []span
+	last := ""
+	for i, p := range slices.Sorted(slices.Values(prefixes)) {
+		switch {
+		case i > 0 && strings.HasPrefix(p, last):
+			continue // inside the one before
+		case strings.HasPrefix(p, prefix):
+			out = append(out, prefixSpan(p))
+		case strings.HasPrefix(prefix, p):
+			return []span{prefixSpan(prefix)}
+		}
+		last = p
+	}
+	return out
+}
+
+// prefixSpan is the range of the ids that start with p.
+func prefixSpan(p string) span {
+	end := bytes.TrimRight([]byte(p), "\xff")
+	if len(end) == 0 {
+		return span{from: []byte(p)}
+	}
+	end = bytes.Clone(end)
+	end[len(end)-1]++
+	return span{from: []byte(p), to: end}
+}
+
+// scan selects current documents of a namespace.
+type scan struct {
+	tenant, namespace string
+	spans             []span
+	user              string
+	after             string
+	bodies            bool   // version rows' bytes
+	projections       bool   // also what stays of demoted documents
+	where             string // more, with its arguments behind the others
+	args              []any
+}
+
+// scanned is what a scan yields.
+type scanned struct {
+	entry
+	body       []byte // as it was written; nil when not in warm
+	projection []byte // an equal document, of a demoted one
+}
+
+// scanPage is how many rows one statement of a scan reads: no statement runs
+// for as long as a namespace is large, and no more is read ahead than that.
+const scanPage = 500
+
+// live calls each for the live documents of sc, in id order, until it returns
+// false. A page holds at most first rows at the start, scanPage later.
+func (s *Store) live(ctx context.Context, sc scan, first int, each func(scanned, time.Time) (more bool, err error)) error {
+	size := min(max(first, 1), scanPage)
+	for _, sp := range sc.spans {
+		from, open := sp.from, false // open: the first id is not in it
+		if after := []byte(sc.after); bytes.Compare(after, from) >= 0 {
+			from, open = after, true
+		}
+		for {
+			page, now, err := s.page(ctx, &sc, from, open, sp.to, size)
+			if err != nil {
+				return err
+			}
+			for _, row := range page {
+				if more, err := each(row, now); err != nil || !more {
+					return err
+				}
+			}
+			if len(page) < size {
+				break
+			}
+			from, open, size = []byte(page[len(page)-1].head.Key.ID), true, scanPage
+		}
+	}
+	return nil
+}
+
+// page reads up to size rows of a scan.
+func (s *Store) page(ctx context.Context, sc *scan, from []byte, open bool, to []byte, size int) (out []scanned, now time.Time, err error) {
+	args := []any{s.fixedNow(), sc.tenant, sc.namespace, from, size}
+	arg := func(v any) string {
+		args = append(args, v)
+		return fmt.Sprint("$", len(args))
+	}
+	var q strings.Builder
+	q.WriteString(`WITH k AS MATERIALIZED (SELECT ` + nowFrom + ` AS now) SELECT k.now, h.id, ` + headColumns)
+	q.WriteString(pick(sc.bodies, `, v.coding, v.body`, `, NULL::smallint, NULL::bytea`))
+	q.WriteString(pick(sc.projections, `, p.coding, p.body, CASE WHEN h.flags & 2 = 0 THEN p.doc::text END`, `, NULL::smallint, NULL::bytea, NULL::text`))
+	q.WriteString(` FROM k CROSS JOIN namespace n JOIN head h ON h.nid = n.nid`)
+	if sc.bodies {
+		q.WriteString(` LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version`)
+	}
+	if sc.projections {
+		q.WriteString(` LEFT JOIN projection p ON p.kid = h.kid`)
+	}
+	q.WriteString(` WHERE n.tenant = $2 AND n.name = $3 AND h.op = 1 AND (h.expires = 0 OR h.expires > k.now OR h.flags & 1 = 1) AND h.id `)
+	q.WriteString(pick(open, `> $4`, `>= $4`))
+	if to != nil {
+		q.WriteString(` AND h.id < ` + arg(to))
+	}
+	if sc.user != "" {
+		q.WriteString(` AND h.owner = ` + arg(sc.user) + ` AND h.owner <> ''`) // the second for the partial index
+	}
+	if sc.where != "" {
+		q.WriteString(` AND ` + renumber(sc.where, sc.args, arg))
+	}
+	q.WriteString(` ORDER BY h.id LIMIT $5`)
+	err = s.read(ctx, func(c querier) error {
+		out = nil
+		return each(ctx, c, q.String(), args, func(row pgx.Rows) error {
+			r, at, err := s.scanned(sc, row)
+			out, now = append(out, r), at
+			return err
+		})
+	})
+	return out, now, err
+}
+
+func pick(on bool, yes, no string) string {
+	if on {
+		return yes
+	}
+	return no
+}
+
+// renumber puts args behind those that are there, in the places of the
+// question marks of text.
+func renumber(text string, args []any, arg func(any) string) string {
+	var out strings.Builder
+	for _, a := range args {
+		before, after, _ := strings.Cut(text, "\x00")
+		out.WriteString(before + arg(a))
+		text = after
+	}
+	return out.String() + text
+}
+
+func (s *Store) scanned(sc *scan, row pgx.Rows) (out scanned, now time.Time, err error) {
+	var at int64
+	var id, body, kept []byte
+	var h headRow
+	var coding, keptCoding *int16
+	var doc *string
+	if err := row.Scan(append(append([]any{&at, &id}, h.into()...), &coding, &body, &keptCoding, &kept, &doc)...); err != nil {
+		return out, now, err
+	}
+	out.entry = h.entry(tiering.Key{Tenant: sc.tenant, Namespace: sc.namespace, ID: string(id)})
+	if coding != nil {
+		out.body = s.unpack(body, *coding)
+	}
+	switch {
+	case doc != nil:
+		out.projection = []byte(*doc)
+	case keptCoding != nil && kept != nil:
+		out.projection = s.unpack(kept, *keptCoding)
+	}
+	return out, fromMicros(at), nil
+}
+
+// List implements warm.Reader.
+func (s *Store) List(ctx context.Context, l warm.List) (out []warm.Current, err error) {
+	if l.Limit <= 0 {
+		return nil, nil
+	}
+	sc := scan{tenant: l.Tenant, namespace: l.Namespace, spans: spans(l.Prefix, l.Prefixes), user: l.User, after: l.After, bodies: l.Bodies}
+	err = s.live(ctx, sc, l.Limit, func(row scanned, now time.Time) (bool, error) {
+		out = append(out, warm.Current{Head: row.head, Body: row.body, Now: now})
+		return len(out) < l.Limit, nil
+	})
+	return out, err
+}

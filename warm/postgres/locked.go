@@ -1,0 +1,222 @@
+package postgres
+
+import (
+	"hash/fnv"
+	"slices"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// headColumns are read by headRow.scan, in this order.
+const headColumns = `h.kid, h.op, h.version, h.revision, h.created, h.updated, h.expires, h.ttl, h.accessed, h.size, h.flags, h.digest, h.owner, h.due`
+
+// headRow receives headColumns.
+type headRow struct {
+	kid, version, revision, created, updated, expires, ttl, accessed, size *int64
+	due                                                                    *int64
+	op, flags                                                              *int16
+	digest                                                                 []byte
+	owner                                                                  *string
+}
+
+// into are the places to scan to. Every column may be NULL, as in an outer join.
+func (r *headRow) into() []any {
+	return []any{&r.kid, &r.op, &r.version, &r.revision, &r.created, &r.updated, &r.expires, &r.ttl, &r.accessed, &r.size, &r.flags, &r.digest, &r.owner, &r.due}
+}
+
+// entry is what the row says; a missing row and a placeholder are no head.
+func (r *headRow) entry(key tiering.Key) entry {
+	if r.kid == nil {
+		return entry{}
+	}
+	e := entry{kid: *r.kid}
+	if r.due != nil {
+		e.due = *r.due
+	}
+	if *r.version == 0 {
+		return e
+	}
+	f := *r.flags
+	e.query = f&flagQuery != 0
+	e.head = warm.Head{
+		Key: key, Op: tiering.Op(*r.op), Version: *r.version, Revision: *r.revision,
+		CreatedAt: fromMicros(*r.created), UpdatedAt: fromMicros(*r.updated), ExpiresAt: fromMicros(*r.expires),
+		TTL: time.Duration(*r.ttl) * time.Microsecond, AccessedAt: fromMicros(*r.accessed),
+		Size: *r.size, User: *r.owner, Pinned: f&flagPinned != 0, InWarm: f&flagInWarm != 0,
+	}
+	copy(e.head.Digest[:], r.digest)
+	return e
+}
+
+// lockSpaces keeps erasures of tenants away, and namespaces from being dropped
+// and their floors and tombstones from moving, until the transaction ends. It
+// comes in a statement of its own, before any that reads: a statement does not
+// see what was committed while it waited.
+const lockSpaces = `SELECT pg_advisory_xact_lock_shared(t.class, t.number) FROM unnest($1::int[], $2::int[]) WITH ORDINALITY t(class, number, n)`
+
+// lockArgs are the arguments of lockSpaces: tenants first, then namespaces by
+// their numbers, as in every transaction.
+func (s *Store) lockArgs(names map[nsKey]spaceID, requests []*warm.Idempotency) (class, number []int32) {
+	for k := range names {
+		number = append(number, tenantLock(k.tenant))
+	}
+	for _, r := range requests {
+		number = append(number, tenantLock(r.Tenant))
+	}
+	sortInts(number)
+	number = slices.Compact(number)
+	class = make([]int32, len(number))
+	for i := range class {
+		class[i] = s.lockClass + 1
+	}
+	for _, nid := range numbers(names) {
+		class, number = append(class, s.lockClass), append(number, nid)
+	}
+	return class, number
+}
+
+// tenantLock is the number of a tenant's lock. Tenants that share one wait for
+// each other's erasures, and nothing else.
+func tenantLock(tenant string) int32 {
+	h := fnv.New32a()
+	_, _ = h.Write([]byte(tenant)) // never fails
+	return int32(h.Sum32())
+}
+
+// lockHeads locks heads in the order of the keys: what stands as it is, what
+// is absent by a placeholder. A row that stands is locked and not written.
+const lockHeads = `INSERT INTO head AS h (nid, id, version, revision, created, updated, expires, ttl, accessed, size, op, flags, digest, owner)
+	SELECT t.nid, t.id, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, '', '' FROM unnest($1::int[], $2::bytea[]) WITH ORDINALITY t(nid, id, n) ORDER BY t.n
+	ON CONFLICT (nid, id) DO UPDATE SET carry = NULL WHERE false`
+
+const (
+	readSpaces = `SELECT ` + spaceColumns + ` FROM namespace n WHERE n.nid = ANY($1::int[])`
+	readHeads  = `SELECT t.n, ` + headColumns + `, NULL::smallint, NULL::bytea FROM unnest($1::int[], $2::bytea[]) WITH ORDINALITY t(nid, id, n) JOIN head h ON h.nid = t.nid AND h.id = t.id`
+	readBodies = `SELECT t.n, ` + headColumns + `, v.coding, v.body FROM unnest($1::int[], $2::bytea[]) WITH ORDINALITY t(nid, id, n) JOIN head h ON h.nid = t.nid AND h.id = t.id
+		LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version`
+	readRequests = `SELECT r.tenant, r.key, r.hash, r.result FROM unnest($1::text[], $2::bytea[]) t(tenant, key) JOIN request r ON r.tenant = t.tenant AND r.key = t.key`
+)
+
+// want is what a transaction needs to know before it can decide.
+type want struct {
+	keys     []tiering.Key // sorted, each once
+	requests []*warm.Idempotency
+	bodies   bool
+	lock     bool
+}
+
+// gather reads, in one round trip, the state that a transaction decides on;
+// with lock set, under locks that last until it ends. begin comes first.
+func (t *txn) gather(begin string, w want, names map[nsKey]spaceID) (*state, error) {
+	st := &state{spaces: map[nsKey]*space{}, entries: map[tiering.Key]*entry{}, requests: map[requestKey]stored{}, docs: map[tiering.Key][]byte{}}
+	nids := numbers(names)
+	keys := make([]tiering.Key, 0, len(w.keys)) // of namespaces that have a row
+	var keyNids []int32
+	var ids [][]byte
+	for _, k := range w.keys {
+		if id := names[spaceOf(k)]; id.nid != 0 {
+			keys, keyNids, ids = append(keys, k), append(keyNids, id.nid), append(ids, []byte(k.ID))
+		}
+	}
+	b := &pgx.Batch{}
+	if begin != "" {
+		b.Queue(begin)
+	}
+	if w.lock {
+		class, number := t.s.lockArgs(names, w.requests)
+		b.Queue(lockSpaces, class, number)
+		b.Queue(lockHeads, keyNids, ids)
+	}
+	b.Queue(`SELECT `+nowFrom, t.s.fixedNow()).QueryRow(t.scanNow)
+	b.Queue(readSpaces, nids).Query(func(rows pgx.Rows) error {
+		return drain(rows, func(row pgx.Rows) error {
+			n, err := scanSpace(row)
+			st.spaces[n.key] = n
+			return err
+		})
+	})
+	heads := readHeads
+	if w.bodies {
+		heads = readBodies
+	}
+	b.Queue(heads, keyNids, ids).Query(func(rows pgx.Rows) error {
+		return drain(rows, func(row pgx.Rows) error {
+			var n int64
+			var h headRow
+			var coding *int16
+			var body []byte
+			if err := row.Scan(append(append([]any{&n}, h.into()...), &coding, &body)...); err != nil {
+				return err
+			}
+			e := h.entry(keys[n-1])
+			if coding != nil {
+				e.body = packed{body, *coding}
+			}
+			st.entries[keys[n-1]] = &e
+			return nil
+		})
+	})
+	if len(w.requests) > 0 {
+		tenants, names := make([]string, len(w.requests)), make([][]byte, len(w.requests))
+		for i, r := range w.requests {
+			tenants[i], names[i] = r.Tenant, []byte(r.Key)
+		}
+		b.Queue(readRequests, tenants, names).Query(func(rows pgx.Rows) error {
+			return drain(rows, func(row pgx.Rows) error {
+				var k requestKey
+				var name []byte
+				var had stored
+				err := row.Scan(&k.tenant, &name, &had.hash, &had.result)
+				k.key = string(name)
+				st.requests[k] = had
+				return err
+			})
+		})
+	}
+	err := t.conn.SendBatch(t.ctx, b).Close()
+	st.now = t.now
+	return st, err
+}
+
+// requestsOf returns the idempotency keys of changes, sorted, each once; twice
+// says that one comes more than once.
+func requestsOf(changes []warm.Change) (out []*warm.Idempotency, twice bool) {
+	seen := map[requestKey]bool{}
+	for i := range changes {
+		for j := range changes[i].Rows {
+			r := changes[i].Rows[j].Idempotency
+			if r == nil {
+				continue
+			}
+			k := requestKey{r.Tenant, r.Key}
+			if seen[k] {
+				twice = true
+				continue
+			}
+			seen[k] = true
+			out = append(out, r)
+		}
+	}
+	slices.SortFunc(out, compareRequests)
+	return out, twice
+}
+
+func compareRequests(a, b *warm.Idempotency) int {
+	if a.Tenant != b.Tenant {
+		if a.Tenant < b.Tenant {
+			return -1
+		}
+		return 1
+	}
+	switch {
+	case a.Key < b.Key:
+		return -1
+	case a.Key > b.Key:
+		return 1
+	}
+	return 0
+}

@@ -1,0 +1,169 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/warm"
+)
+
+// lockSpace is the other side of lockSpaces: nobody commits to the namespace
+// until the transaction ends. Number 0 stands for namespaces that have no row.
+const lockSpace = `SELECT pg_advisory_xact_lock($1::int, $2::int)`
+
+// ownSpace finds a namespace and locks it; nil when it has no row.
+func (t *txn) ownSpace(tenant, name string) (*space, error) {
+	nid, err := t.number(`SELECT nid FROM namespace WHERE tenant = $1 AND name = $2`, tenant, name)
+	if err != nil || nid == 0 {
+		return nil, err
+	}
+	if _, err := t.exec(lockSpace, t.s.lockClass, nid); err != nil {
+		return nil, err
+	}
+	var out *space
+	err = t.each(readSpaces, []any{[]int32{int32(nid)}}, func(row pgx.Rows) (err error) {
+		out, err = scanSpace(row)
+		return err
+	})
+	return out, err
+}
+
+// newSpace makes the row of a namespace that has none, and locks it.
+func (t *txn) newSpace(n space) (*space, error) {
+	if _, err := t.exec(lockSpace, t.s.lockClass, 0); err != nil {
+		return nil, err
+	}
+	if _, err := t.exec(insertSpace, n.key.tenant, n.key.name, string(n.kind), string(n.class), n.floor, n.known, n.deleted, n.written); err != nil {
+		return nil, err
+	}
+	return t.ownSpace(n.key.tenant, n.key.name)
+}
+
+func (t *txn) storeSpace(n *space) error {
+	_, err := t.exec(`UPDATE namespace SET kind = $2, class = $3, floor = $4, known = $5, deleted = $6, written = $7 WHERE nid = $1`,
+		n.nid, string(n.kind), string(n.class), n.floor, n.known, n.deleted, n.written)
+	return err
+}
+
+// EnsureNamespace implements warm.Namespaces. n.Floor counts for a new row.
+func (s *Store) EnsureNamespace(ctx context.Context, n warm.Namespace) (out warm.Namespace, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		row, err := t.ownSpace(n.Tenant, n.Name)
+		if err == nil && row == nil {
+			row, err = t.newSpace(space{key: nsKey{n.Tenant, n.Name}, kind: n.Kind, class: n.Class, floor: n.Floor, known: true})
+		}
+		if err != nil {
+			return err
+		}
+		before := *row
+		if !row.known {
+			row.floor = max(row.floor, n.Floor)
+		}
+		if !row.known || !row.written {
+			row.kind, row.class = n.Kind, n.Class
+		}
+		row.known, row.deleted = true, false
+		out = row.public()
+		if *row == before {
+			return nil
+		}
+		return t.storeSpace(row)
+	})
+	return out, err
+}
+
+// DropNamespace implements warm.Namespaces. One that never was counts as
+// dropped.
+func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped bool, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		dropped = false
+		row, err := t.ownSpace(tenant, name)
+		if err != nil {
+			return err
+		}
+		if row == nil || row.deleted {
+			dropped = true
+			return errRollback
+		}
+		alive, err := t.yes(`SELECT EXISTS (SELECT 1 FROM head WHERE nid = $1 AND op = 1 AND (expires = 0 OR expires > $2 OR flags & 1 = 1))`, row.nid, micros(t.now))
+		if err != nil || alive {
+			return orRollback(err)
+		}
+		dropped, row.deleted = true, true
+		return t.storeSpace(row)
+	})
+	return dropped && err == nil, err
+}
+
+// RaiseFloor implements warm.Namespaces.
+func (s *Store) RaiseFloor(ctx context.Context, tenant, name string, floor int64) error {
+	return s.write(ctx, func(t *txn) error { return t.raise(tenant, name, floor) })
+}
+
+// raise lifts a floor, also of a namespace that has no row yet.
+func (t *txn) raise(tenant, name string, floor int64) error {
+	row, err := t.ownSpace(tenant, name)
+	if err == nil && row == nil {
+		row, err = t.newSpace(space{key: nsKey{tenant, name}, floor: floor})
+	}
+	if err != nil || row.floor >= floor {
+		return err
+	}
+	row.floor = floor
+	return t.storeSpace(row)
+}
+
+// PurgeTombstones implements warm.Namespaces. Floor and tombstones go in one
+// transaction under the namespace's lock: no commit reads the one without the
+// other, and every commit that read an older floor has ended.
+func (s *Store) PurgeTombstones(ctx context.Context, tenant, name string, before time.Time, limit int) (purged int, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		purged = 0
+		row, err := t.ownSpace(tenant, name)
+		if err != nil || row == nil {
+			return orRollback(err)
+		}
+		// Rows whose key was made again, or is gone, have done their part.
+		if _, err := t.exec(`DELETE FROM tombstone t USING (SELECT nid, at, kid FROM tombstone WHERE nid = $1 AND at < $2 ORDER BY at LIMIT $3) o
+			WHERE t.nid = o.nid AND t.at = o.at AND t.kid = o.kid AND NOT EXISTS (SELECT 1 FROM head h WHERE h.kid = o.kid AND h.op > 1 AND h.updated = o.at)`,
+			row.nid, micros(before), trimStep); err != nil {
+			return err
+		}
+		var kids []int64
+		floor := row.floor
+		err = t.each(`SELECT h.kid, h.version FROM tombstone o JOIN head h ON h.kid = o.kid AND h.op > 1 AND h.updated = o.at WHERE o.nid = $1 AND o.at < $2
+			AND NOT EXISTS (SELECT 1 FROM version v WHERE v.kid = h.kid)
+			AND NOT EXISTS (SELECT 1 FROM location l WHERE l.tenant = $3 AND l.namespace = $4 AND l.id = h.id) ORDER BY o.at LIMIT $5`,
+			[]any{row.nid, micros(before), tenant, name, limit}, func(r pgx.Rows) error {
+				var kid, version int64
+				err := r.Scan(&kid, &version)
+				kids, floor = append(kids, kid), max(floor, version)
+				return err
+			})
+		if err != nil {
+			return err
+		}
+		if len(kids) == 0 {
+			return nil
+		}
+		if err := t.raise(tenant, name, floor); err != nil {
+			return err
+		}
+		for _, q := range []string{`DELETE FROM head WHERE kid = ANY($1::bigint[])`, `DELETE FROM projection WHERE kid = ANY($1::bigint[])`} {
+			if _, err := t.exec(q, kids); err != nil {
+				return err
+			}
+		}
+		if _, err := t.exec(`DELETE FROM tombstone WHERE nid = $1 AND at < $2 AND kid = ANY($3::bigint[])`, row.nid, micros(before), kids); err != nil {
+			return err
+		}
+		purged = len(kids)
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return purged, nil
+}

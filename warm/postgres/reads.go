@@ -1,0 +1,130 @@
+package postgres
+
+import (
+	"context"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// ofKey finds a head by its whole key; the tenant is bound in every statement.
+// whereKey binds $2, $3 and $4; $1 is the clock's.
+const (
+	ofKey    = ` FROM namespace n JOIN head h ON h.nid = n.nid AND h.version > 0`
+	whereKey = ` WHERE n.tenant = $2 AND n.name = $3 AND h.id = $4`
+)
+
+func (s *Store) keyArgs(k tiering.Key, more ...any) []any {
+	return append([]any{s.fixedNow(), k.Tenant, k.Namespace, []byte(k.ID)}, more...)
+}
+
+// atClock is a row with the clock, and with columns and what follows when
+// there is such a row.
+func atClock(columns, from string) string {
+	return `SELECT k.now, x.* FROM (SELECT ` + nowFrom + ` AS now) k LEFT JOIN (SELECT ` + columns + from + `) x ON true`
+}
+
+var (
+	loadKey = atClock(headColumns+`, v.coding, v.body`, ofKey+` LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version`+whereKey)
+	headKey = atClock(headColumns+`, NULL::smallint AS coding, NULL::bytea AS body`, ofKey+whereKey)
+)
+
+// Load implements warm.Reader: the head and its bytes in one statement.
+func (s *Store) Load(ctx context.Context, key tiering.Key) (warm.Current, error) {
+	return s.current(ctx, loadKey, key)
+}
+
+// Head implements warm.Reader.
+func (s *Store) Head(ctx context.Context, key tiering.Key) (warm.Current, error) {
+	return s.current(ctx, headKey, key)
+}
+
+func (s *Store) current(ctx context.Context, sql string, key tiering.Key) (cur warm.Current, err error) {
+	err = s.read(ctx, func(q querier) error {
+		var now int64
+		var h headRow
+		var coding *int16
+		var body []byte
+		if err := q.QueryRow(ctx, sql, s.keyArgs(key)...).Scan(append(append([]any{&now}, h.into()...), &coding, &body)...); err != nil {
+			return err
+		}
+		cur = warm.Current{Head: h.entry(key).head, Now: fromMicros(now)}
+		if coding != nil && cur.Head.Live(cur.Now) {
+			cur.Body = s.unpack(body, *coding)
+		}
+		return nil
+	})
+	return cur, err
+}
+
+const versionColumns = `v.version, v.op, v.at, v.created, v.expires, v.size, v.owner, v.digest`
+
+// versionScan receives versionColumns.
+type versionScan struct {
+	version, at, created, expires, size int64
+	op                                  int16
+	owner                               string
+	digest                              []byte
+}
+
+func (r *versionScan) into() []any {
+	return []any{&r.version, &r.op, &r.at, &r.created, &r.expires, &r.size, &r.owner, &r.digest}
+}
+
+func (r *versionScan) row(key tiering.Key) warm.Version {
+	out := warm.Version{
+		Key: key, Version: r.version, Op: tiering.Op(r.op), At: fromMicros(r.at), CreatedAt: fromMicros(r.created),
+		ExpiresAt: fromMicros(r.expires), Size: r.size, User: r.owner,
+	}
+	copy(out.Digest[:], r.digest)
+	return out
+}
+
+// Version implements warm.Reader.
+func (s *Store) Version(ctx context.Context, key tiering.Key, version int64) (v warm.Version, ok bool, err error) {
+	return s.oneVersion(ctx, key, ` AND v.version = $4`, version)
+}
+
+// AsOf implements warm.Reader. Versions and their times grow together.
+func (s *Store) AsOf(ctx context.Context, key tiering.Key, t time.Time) (v warm.Version, ok bool, err error) {
+	return s.oneVersion(ctx, key, ` AND v.at <= $4 ORDER BY v.version DESC LIMIT 1`, micros(t))
+}
+
+const ofVersion = ofKey + ` JOIN version v ON v.kid = h.kid WHERE n.tenant = $1 AND n.name = $2 AND h.id = $3`
+
+func (s *Store) oneVersion(ctx context.Context, key tiering.Key, which string, arg int64) (out warm.Version, ok bool, err error) {
+	err = s.read(ctx, func(q querier) error {
+		ok = false
+		return each(ctx, q, `SELECT `+versionColumns+`, v.coding, v.body`+ofVersion+which, []any{key.Tenant, key.Namespace, []byte(key.ID), arg}, func(row pgx.Rows) error {
+			var v versionScan
+			var coding int16
+			var body []byte
+			err := row.Scan(append(v.into(), &coding, &body)...)
+			out, ok = v.row(key), true
+			out.Body = s.unpack(body, coding)
+			return err
+		})
+	})
+	return out, ok && err == nil, err
+}
+
+// Versions implements warm.Reader.
+func (s *Store) Versions(ctx context.Context, key tiering.Key, before int64, limit int) (out []warm.Version, err error) {
+	if before <= 0 {
+		before = 1<<63 - 1
+	}
+	err = s.read(ctx, func(q querier) error {
+		out = nil
+		return each(ctx, q, `SELECT `+versionColumns+ofVersion+` AND v.version < $4 ORDER BY v.version DESC LIMIT $5`,
+			[]any{key.Tenant, key.Namespace, []byte(key.ID), before, limit}, func(row pgx.Rows) error {
+				var v versionScan
+				err := row.Scan(v.into()...)
+				out = append(out, v.row(key))
+				return err
+			})
+	})
+	return out, err
+}

@@ -1,0 +1,123 @@
+package postgres
+
+import (
+	"bytes"
+	"context"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// footprint is what warm holds of a key.
+type footprint struct {
+	kid      int64 // 0: no head
+	versions int64 // rows
+	bytes    int64 // of the rows, uncompressed
+	top      int64 // the highest version anywhere
+	segments []string
+}
+
+func (f *footprint) empty() bool { return f.kid == 0 && len(f.segments) == 0 }
+
+func readFootprint(ctx context.Context, q querier, key tiering.Key) (f footprint, err error) {
+	args := []any{key.Tenant, key.Namespace, []byte(key.ID)}
+	err = each(ctx, q, `SELECT h.kid, h.version, (SELECT count(*) FROM version v WHERE v.kid = h.kid), (SELECT coalesce(sum(size), 0)::bigint FROM version v WHERE v.kid = h.kid)`+
+		ofKey+` WHERE n.tenant = $1 AND n.name = $2 AND h.id = $3`, args, func(row pgx.Rows) error {
+		return row.Scan(&f.kid, &f.top, &f.versions, &f.bytes)
+	})
+	if err != nil {
+		return f, err
+	}
+	err = each(ctx, q, `SELECT segment, max_version FROM location WHERE tenant = $1 AND namespace = $2 AND id = $3`, args, func(row pgx.Rows) error {
+		var name string
+		var top int64
+		err := row.Scan(&name, &top)
+		f.segments, f.top = append(f.segments, name), max(f.top, top)
+		return err
+	})
+	return f, err
+}
+
+// selected returns up to limit keys of an id or a prefix above after that have
+// a head or a location.
+func selected(ctx context.Context, q querier, sel warm.Selector, after string, limit int) (keys []tiering.Key, err error) {
+	if (tiering.Key{Namespace: sel.Namespace}).Reserved() {
+		return nil, nil
+	}
+	in := span{from: []byte(sel.ID), to: []byte(sel.ID + "\x00")}
+	if sel.Prefix != "" {
+		in = prefixSpan(sel.Prefix)
+	}
+	if in.to == nil {
+		in.to = bytes.Repeat([]byte{0xff}, tiering.MaxIDLength+1)
+	}
+	err = each(ctx, q, `SELECT id FROM (
+			(SELECT h.id`+ofKey+` WHERE n.tenant = $1 AND n.name = $2 AND h.id >= $3 AND h.id < $4 AND h.id > $5 ORDER BY h.id LIMIT $6)
+			UNION (SELECT DISTINCT id FROM location WHERE tenant = $1 AND namespace = $2 AND id >= $3 AND id < $4 AND id > $5 ORDER BY id LIMIT $6)) k
+		ORDER BY id LIMIT $6`, []any{sel.Tenant, sel.Namespace, in.from, in.to, []byte(after), limit}, func(row pgx.Rows) error {
+		var id []byte
+		err := row.Scan(&id)
+		keys = append(keys, tiering.Key{Tenant: sel.Tenant, Namespace: sel.Namespace, ID: string(id)})
+		return err
+	})
+	return keys, err
+}
+
+// eachSelected calls fn for every key that an erase would take, but for those
+// that only the feed knows of.
+func eachSelected(ctx context.Context, q querier, sel warm.Selector, fn func(tiering.Key) error) error {
+	if sel.User != "" {
+		owned, err := ownedBy(ctx, q, sel)
+		if err != nil {
+			return err
+		}
+		for key := range owned {
+			if err := fn(key); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	const page = 1000
+	for after := ""; ; {
+		keys, err := selected(ctx, q, sel, after, page)
+		if err != nil {
+			return err
+		}
+		for _, key := range keys {
+			if err := fn(key); err != nil {
+				return err
+			}
+			after = key.ID
+		}
+		if len(keys) < page {
+			return nil
+		}
+	}
+}
+
+// ownedBy finds the keys whose head or any version row is the user's.
+func ownedBy(ctx context.Context, q querier, sel warm.Selector) (map[tiering.Key]struct{}, error) {
+	out := map[tiering.Key]struct{}{}
+	add := func(row pgx.Rows) error {
+		k, err := scanKey(row)
+		out[k] = struct{}{}
+		return err
+	}
+	if err := each(ctx, q, headsOf, []any{sel.Tenant, sel.User}, add); err != nil {
+		return nil, err
+	}
+	for at := int64(0); ; {
+		next, err := number(ctx, q, `SELECT min(kid) FROM version WHERE kid > $1`, at)
+		if err != nil || next == 0 {
+			return out, err
+		}
+		end := next + walkWindow
+		if err := each(ctx, q, ownedWindow, []any{sel.Tenant, sel.User, at, end}, add); err != nil {
+			return nil, err
+		}
+		at = end
+	}
+}

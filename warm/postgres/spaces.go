@@ -1,0 +1,153 @@
+package postgres
+
+import (
+	"context"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+type nsKey struct{ tenant, name string }
+
+func spaceOf(k tiering.Key) nsKey { return nsKey{k.Tenant, k.Namespace} }
+
+// space is a row of the table namespace. Every namespace that holds a key has
+// one, reserved ones too; known says that EnsureNamespace made it.
+type space struct {
+	nid     int32 // 0: no row
+	key     nsKey
+	kind    tiering.Kind
+	class   tiering.Class
+	floor   int64
+	known   bool
+	deleted bool
+	written bool
+}
+
+func (n *space) public() warm.Namespace {
+	return warm.Namespace{Tenant: n.key.tenant, Name: n.key.name, Kind: n.kind, Class: n.class, Floor: n.floor, Deleted: n.deleted}
+}
+
+const spaceColumns = `n.nid, n.tenant, n.name, n.kind, n.class, n.floor, n.known, n.deleted, n.written`
+
+func scanSpace(row pgx.Rows) (*space, error) {
+	n := &space{}
+	err := row.Scan(&n.nid, &n.key.tenant, &n.key.name, &n.kind, &n.class, &n.floor, &n.known, &n.deleted, &n.written)
+	return n, err
+}
+
+// spaceCache knows the numbers of namespaces that a key was written to: such a
+// number never changes. It says nothing of floors, or of whether a namespace
+// was dropped.
+type spaceCache struct {
+	mu  sync.RWMutex
+	ids map[nsKey]spaceID
+}
+
+type spaceID struct {
+	nid     int32
+	written bool // kind and class are fixed: nothing is to be noted with a write
+}
+
+func (c *spaceCache) get(k nsKey) (spaceID, bool) {
+	c.mu.RLock()
+	defer c.mu.RUnlock()
+	id, ok := c.ids[k]
+	return id, ok
+}
+
+func (c *spaceCache) put(k nsKey, id spaceID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.ids == nil {
+		c.ids = map[nsKey]spaceID{}
+	}
+	c.ids[k] = id
+}
+
+func (c *spaceCache) clear() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ids = nil
+}
+
+// number finds the numbers of namespaces, making rows for reserved ones, which
+// exist without anyone's saying so. One without a row is left out, and not
+// remembered: callers can make up any number.
+func (s *Store) number(ctx context.Context, names map[nsKey]spaceID) error {
+	var tenants, missing []string
+	for k := range names {
+		if id, ok := s.spaces.get(k); ok {
+			names[k] = id
+			continue
+		}
+		tenants, missing = append(tenants, k.tenant), append(missing, k.name)
+	}
+	if missing == nil {
+		return nil
+	}
+	find := func() error {
+		return each(ctx, s.writers, `SELECT n.tenant, n.name, n.nid, n.written FROM unnest($1::text[], $2::text[]) t(tenant, name)
+			JOIN namespace n ON n.tenant = t.tenant AND n.name = t.name`, []any{tenants, missing}, func(row pgx.Rows) error {
+			var k nsKey
+			var id spaceID
+			if err := row.Scan(&k.tenant, &k.name, &id.nid, &id.written); err != nil {
+				return err
+			}
+			names[k] = id
+			if id.written { // from when on nothing of it changes
+				s.spaces.put(k, id)
+			}
+			return nil
+		})
+	}
+	if err := find(); err != nil {
+		return err
+	}
+	made := false
+	for i, name := range missing {
+		k := nsKey{tenants[i], name}
+		if names[k].nid != 0 || !(tiering.Key{Namespace: name}).Reserved() {
+			continue
+		}
+		if _, err := s.writers.Exec(ctx, insertSpace, k.tenant, k.name, "", "", 0, false, false, false); err != nil {
+			return err
+		}
+		made = true
+	}
+	if made {
+		return find()
+	}
+	return nil
+}
+
+// insertSpace makes a namespace's row, at the floor of those without one.
+const insertSpace = `INSERT INTO namespace (tenant, name, kind, class, floor, known, deleted, written)
+	VALUES ($1, $2, $3, $4, greatest($5::bigint, coalesce((SELECT number FROM meta WHERE name = 'floor'), 0)), $6, $7, $8) ON CONFLICT (tenant, name) DO NOTHING`
+
+// numbered returns the numbers of the namespaces of keys, in ascending order,
+// each once.
+func (s *Store) numbered(ctx context.Context, keys []tiering.Key) (map[nsKey]spaceID, []int32, error) {
+	names := make(map[nsKey]spaceID, 1)
+	for _, k := range keys {
+		names[spaceOf(k)] = spaceID{}
+	}
+	if err := s.number(ctx, names); err != nil {
+		return nil, nil, err
+	}
+	return names, numbers(names), nil
+}
+
+func numbers(names map[nsKey]spaceID) []int32 {
+	out := make([]int32, 0, len(names))
+	for _, id := range names {
+		if id.nid != 0 {
+			out = append(out, id.nid)
+		}
+	}
+	sortInts(out)
+	return out
+}
