@@ -368,6 +368,50 @@ func TestACopyThatIsMadeAgainDuringAnErase(t *testing.T) {
 	})
 }
 
+// The worker that makes missing copies is at work on a segment while the erase
+// goes over it. It looks back at the catalog too; the naive one does not.
+func TestAReplicatorThatGoesOnAfterAnErase(t *testing.T) {
+	t.Parallel()
+	race(t, func(t *testing.T, naive bool) *ward {
+		w := newWard(t, wardOptions{})
+		w.subject()
+		w.buckets[1].Inject(coldtest.Fault{Call: coldtest.Create, Name: cold.SegmentPrefix, Times: 1, Before: errDown})
+		w.flush()
+		replicator := w.engine
+		if naive {
+			blind := w.config
+			blind.Warm = unasked{blind.Warm}
+			replicator = lifecycle.New(blind)
+			w.config.Archive = cold.NewArchive(w.buckets[0], forgetful{w.buckets[1], new([]byte)}, nil)
+		}
+		w.restart()
+		reached, gate := make(chan struct{}), make(chan struct{})
+		w.buckets[1].Inject(coldtest.Fault{Call: coldtest.Create, Name: cold.SegmentPrefix, Times: 1, Reached: reached, Gate: gate})
+		replicated := make(chan struct{})
+		go func() {
+			defer close(replicated)
+			_, _ = replicator.ReplicateOnce(context.WithoutCancel(w.ctx)) // what became of it is in the bucket
+		}()
+		<-reached
+		if r := w.erase(eraseSubject); r.State != "done" {
+			t.Fatalf("%+v", r)
+		}
+		close(gate)
+		<-replicated
+		return w
+	})
+}
+
+// unasked is a store that says of every segment that it still is finished, as
+// one that is not asked again after a copy was made.
+type unasked struct{ warm.Store }
+
+func (u unasked) Segment(ctx context.Context, name string) (tiering.SegmentInfo, bool, error) {
+	s, _, err := u.Store.Segment(ctx, name)
+	s.State = tiering.SegmentFinished
+	return s, true, err
+}
+
 // forgetful is a bucket through which the name of an object that was deleted
 // stays free, though it says that it is occupied: the naive end of a segment.
 type forgetful struct {
