@@ -21,6 +21,8 @@ type Background interface {
 	Erasure(ctx context.Context, tenant, receipt string) (*tiering.EraseReceipt, error)
 	// ConfirmClock accepts a clock that jumped.
 	ConfirmClock(ctx context.Context) error
+	// Proven reads a version back from both cold copies.
+	Proven(ctx context.Context, key tiering.Key, version int64, digest tiering.Digest) error
 	// Parked lists the moves that keep failing.
 	Parked() []tiering.ParkedMove
 	// Forecast is how many moves fall due within a day.
@@ -102,17 +104,33 @@ func (r *Router) demote(ctx context.Context, h warm.Head, now time.Time) (bool, 
 			now = used
 		}
 	}
-	done, err := r.Warm.Demote(ctx, h.Key, h.Version, now)
-	if err == nil && !done {
-		if err = r.awaitCopies(ctx, h); err == nil {
-			done, err = r.Warm.Demote(ctx, h.Key, h.Version, now)
-		}
+	if err := r.awaitCopies(ctx, h); err != nil {
+		return false, err
 	}
+	if err := r.proven(ctx, h); err != nil {
+		return false, err
+	}
+	done, err := r.Warm.Demote(ctx, h.Key, h.Version, now)
 	if err != nil || !done {
 		return false, tiering.Wrap(err, "", tiering.Warm, h.Key)
 	}
 	r.clearHot(ctx, h.Key)
 	return true, nil
+}
+
+// proven reads the version back from both copies before its bytes leave warm.
+func (r *Router) proven(ctx context.Context, h warm.Head) error {
+	if r.Background == nil {
+		return nil // warm checks what the catalog says
+	}
+	err := r.Background.Proven(ctx, h.Key, h.Version, h.Digest)
+	var e *tiering.Error
+	if errors.As(err, &e) && e.Code == tiering.CodeUnavailable {
+		c := *e
+		c.RetryAfter = demoteRetry
+		return &c
+	}
+	return err
 }
 
 // awaitCopies makes the archive write now what it would write later. It is

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"slices"
 	"time"
 
@@ -27,7 +28,11 @@ func (e *Engine) sweep(ctx context.Context, _ warm.Lease) (time.Duration, error)
 		return e.SweepEvery, err
 	}
 	s := &sweeper{Engine: e, now: now, policies: map[tiering.Key]tiering.Policy{}, due: map[tiering.Move]int64{}}
-	for _, step := range []func(context.Context) error{s.expire, s.demote, s.retire, s.purge, s.tell} {
+	steps := []func(context.Context) error{s.expire}
+	if s.bothReachable(ctx) {
+		steps = append(steps, s.demote, s.retire)
+	}
+	for _, step := range append(steps, s.purge, s.tell) {
 		if err := step(ctx); err != nil {
 			return 0, err
 		}
@@ -137,9 +142,23 @@ func (s *sweeper) demoteOne(ctx context.Context, cur warm.Current) error {
 		s.count(a)
 		return nil
 	}
+	if err := s.Proven(ctx, h.Key, h.Version, h.Digest); err != nil {
+		return s.unproven(tiering.MoveDemote, h.Key, err)
+	}
 	done, err := s.Warm.Demote(ctx, h.Key, h.Version, s.now.Add(-p.DemoteAfter.Std()))
 	s.Recorder.Moved(tiering.MoveDemote, done, err)
 	return err
+}
+
+// unproven leaves a move for the next sweep when a cold copy did not prove it.
+// Any other error ends the sweep.
+func (s *sweeper) unproven(m tiering.Move, k tiering.Key, err error) error {
+	if !errors.Is(err, tiering.ErrUnavailable) {
+		return err
+	}
+	s.Recorder.Moved(m, false, err)
+	s.Logger.Warn("bytes stay in warm: a cold copy could not be read back", "key", k, "err", err)
+	return nil
 }
 
 // retire drops superseded versions from warm.
@@ -160,11 +179,17 @@ func (s *sweeper) retire(ctx context.Context) error {
 				Version: v.Version.Version, Op: v.Op, Current: v.Current, UpdatedAt: v.At, SupersededAt: v.SupersededAt,
 				Pinned: v.Pinned, InWarm: true, InCold: v.Copies > 0, Copies: v.Copies, Newer: v.Newer, KeyDeleted: v.KeyDeleted,
 			})
-			if a.Move == tiering.MoveRetire && a.Ready(s.now) {
-				due[v.Key] = append(due[v.Key], v.Version.Version)
-			} else {
+			if a.Move != tiering.MoveRetire || !a.Ready(s.now) {
 				s.count(a)
+				continue
 			}
+			if err := s.Proven(ctx, v.Key, v.Version.Version, v.Digest); err != nil {
+				if err := s.unproven(tiering.MoveRetire, v.Key, err); err != nil {
+					return err
+				}
+				continue
+			}
+			due[v.Key] = append(due[v.Key], v.Version.Version)
 		}
 		for k, versions := range due {
 			n, err := s.Warm.Retire(ctx, k, versions)

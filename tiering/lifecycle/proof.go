@@ -1,0 +1,66 @@
+package lifecycle
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// Proven reads a version back from both cold copies, now: bytes leave warm only
+// behind it. The catalog knows what was read back when a segment was written;
+// what became of the buckets since, only a read tells. A copy that fails is
+// suspected, and made again from the other.
+//
+// The error is unavailable while the version is not in two sound copies.
+func (e *Engine) Proven(ctx context.Context, key tiering.Key, version int64, digest tiering.Digest) error {
+	locs, err := e.Warm.Locations(ctx, key)
+	if err != nil {
+		return tiering.Wrap(err, "", tiering.Warm, key)
+	}
+	missing := error(&tiering.Error{Code: tiering.CodeUnavailable, Tier: tiering.Cold, Detail: "the version is not in cold yet"})
+	for _, loc := range locs {
+		if _, ok := loc.Block(version); !ok {
+			continue
+		}
+		if missing = e.provenAt(ctx, loc, version, digest); missing == nil {
+			return nil
+		}
+	}
+	return missing
+}
+
+// provenAt is Proven for one segment.
+func (e *Engine) provenAt(ctx context.Context, loc tiering.Location, version int64, digest tiering.Digest) error {
+	var errs [2]error
+	for i := range errs {
+		c := tiering.Copy(i)
+		rec, err := e.Archive.ReadFrom(ctx, c, loc, version)
+		if err == nil && rec.Digest != digest {
+			err = tiering.Errorf(tiering.CodeCorrupt, "the copy in %s has another content", c)
+		}
+		if err != nil {
+			errs[i] = err
+			e.Suspect(loc.Segment, c)
+		}
+	}
+	if errs == [2]error{} {
+		return nil
+	}
+	return &tiering.Error{Code: tiering.CodeUnavailable, Tier: tiering.Cold, Err: errors.Join(errs[:]...),
+		Detail: "a cold copy of the version could not be read back: its bytes stay in warm until both can"}
+}
+
+// bothReachable keeps a sweep from trying every document while a bucket is
+// down: nothing may leave warm then.
+func (s *sweeper) bothReachable(ctx context.Context) bool {
+	errs := s.Archive.Ping(ctx)
+	err := errors.Join(errs[:]...)
+	if err != nil {
+		s.park("demote", "everything", parkAfter, err)
+		s.Logger.Warn("a bucket cannot be reached: nothing leaves warm", "err", err)
+		return false
+	}
+	s.unpark("demote", "everything")
+	return true
+}

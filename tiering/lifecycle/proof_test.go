@@ -1,0 +1,103 @@
+package lifecycle_test
+
+import (
+	"errors"
+	"testing"
+	"time"
+
+	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/tiering"
+)
+
+// Bytes leave warm only behind two copies that can be read back at that moment:
+// what the catalog says of buckets that lost their objects, or that cannot be
+// reached, is not enough (C7).
+func TestNothingLeavesWarmBehindCopiesThatAreGone(t *testing.T) {
+	for _, damage := range []struct {
+		name string
+		do   func(*site)
+	}{
+		{"one bucket lost its objects", func(s *site) { empty(s, s.backup) }},
+		{"both buckets lost their objects", func(s *site) { empty(s, s.primary); empty(s, s.backup) }},
+	} {
+		t.Run(damage.name, func(t *testing.T) {
+			s := newSite(t)
+			s.namespace(siteTenant, "notes", tiering.Policy{})
+			k := note("a")
+			s.put(k, `{"n":1}`)
+			current := s.put(k, `{"n":2}`)
+			s.flush()
+			s.no(s.engine.ConfirmClock(s.ctx))
+			s.clock.advance(40 * 24 * time.Hour)
+			s.no(s.engine.ConfirmClock(s.ctx))
+			damage.do(s)
+
+			s.no(s.engine.Sweep(s.ctx))
+
+			cur, err := s.warm.Load(s.ctx, k)
+			s.no(err)
+			if !cur.Head.InWarm || string(cur.Body) != `{"n":2}` {
+				t.Errorf("the current bytes left warm: %+v", cur.Head)
+			}
+			if _, ok, err := s.warm.Version(s.ctx, k, current.Version-1); !ok || err != nil {
+				t.Errorf("the version before left warm: %v", err)
+			}
+			if err := s.engine.Proven(s.ctx, k, current.Version, current.Digest); !errors.Is(err, tiering.ErrUnavailable) {
+				t.Errorf("Proven: %v, want unavailable", err)
+			}
+		})
+	}
+}
+
+// With both copies sound the same sweep lets both go.
+func TestSweepLetsProvenBytesGo(t *testing.T) {
+	s := newSite(t)
+	s.namespace(siteTenant, "notes", tiering.Policy{})
+	k := note("a")
+	s.put(k, `{"n":1}`)
+	current := s.put(k, `{"n":2}`)
+	s.flush()
+	s.clock.advance(40 * 24 * time.Hour)
+	s.no(s.engine.ConfirmClock(s.ctx))
+	s.no(s.engine.Sweep(s.ctx))
+	cur, err := s.warm.Load(s.ctx, k)
+	s.no(err)
+	if cur.Head.InWarm {
+		t.Error("the idle document stayed in warm")
+	}
+	if _, ok, err := s.warm.Version(s.ctx, k, current.Version-1); ok || err != nil {
+		t.Errorf("the superseded version stayed in warm: %v", err)
+	}
+}
+
+// A clock that jumps ten years parks every destructive move until a person
+// confirms it (R12).
+func TestRaceR12AJumpMovesNothing(t *testing.T) {
+	s := newSite(t)
+	s.namespace(siteTenant, "notes", tiering.Policy{})
+	k := note("a")
+	s.put(k, `{"n":1}`)
+	s.flush()
+	s.no(s.engine.Sweep(s.ctx)) // notes the time
+	s.clock.advance(10 * 365 * 24 * time.Hour)
+	s.no(s.engine.Sweep(s.ctx))
+	cur, err := s.warm.Load(s.ctx, k)
+	s.no(err)
+	if !cur.Head.InWarm {
+		t.Fatal("a document was demoted on a clock that jumped")
+	}
+	if parked := s.engine.Parked(); len(parked) != 1 || parked[0].Move != "clock" {
+		t.Fatalf("parked: %+v", parked)
+	}
+	s.no(s.engine.ConfirmClock(s.ctx))
+	s.no(s.engine.Sweep(s.ctx))
+	if cur, err = s.warm.Load(s.ctx, k); err != nil || cur.Head.InWarm {
+		t.Errorf("nothing moved after the clock was confirmed: %v", err)
+	}
+}
+
+func empty(s *site, b cold.Bucket) {
+	for _, name := range s.objects(b, cold.SegmentPrefix) {
+		s.no(b.Delete(s.ctx, name))
+	}
+}
