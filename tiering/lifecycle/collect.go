@@ -89,8 +89,8 @@ func (g *collection) run(ctx context.Context, l warm.Lease) (more bool, err erro
 func (g *collection) carryOut(ctx context.Context, j job) error {
 	for {
 		err := g.do(ctx, j)
-		var of *sourceError
-		if !errors.As(err, &of) || len(j.sources) <= 2 {
+		of, ok := errors.AsType[*sourceError](err)
+		if !ok || len(j.sources) <= 2 {
 			return g.fails(ctx, j.sources[0].Name, err)
 		}
 		if err := g.fails(ctx, of.name, err); err != nil {

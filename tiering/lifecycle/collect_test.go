@@ -136,21 +136,21 @@ func TestADryRunChangesNothingAndSaysWhatARunDoes(t *testing.T) {
 	if !reflect.DeepEqual(before, state()) {
 		t.Error("a dry run changed something")
 	}
-	real := n.gc()
-	if !dry.DryRun || real.DryRun {
+	ran := n.gc()
+	if !dry.DryRun || ran.DryRun {
 		t.Error("a report does not say which it is")
 	}
-	if want := map[string]int64{"history": 5, "deleted": 1}; !reflect.DeepEqual(dry.Dropped, want) || !reflect.DeepEqual(real.Dropped, want) {
-		t.Errorf("a dry run would drop %v, a run dropped %v, want %v", dry.Dropped, real.Dropped, want)
+	if want := map[string]int64{"history": 5, "deleted": 1}; !reflect.DeepEqual(dry.Dropped, want) || !reflect.DeepEqual(ran.Dropped, want) {
+		t.Errorf("a dry run would drop %v, a run dropped %v, want %v", dry.Dropped, ran.Dropped, want)
 	}
-	if dry.Objects != real.Objects || dry.Bytes != real.Bytes || real.Objects != 17 || !reflect.DeepEqual(dry.Strangers, real.Strangers) {
-		t.Errorf("a dry run says\n%+v\na run did\n%+v", dry, real)
+	if dry.Objects != ran.Objects || dry.Bytes != ran.Bytes || ran.Objects != 17 || !reflect.DeepEqual(dry.Strangers, ran.Strangers) {
+		t.Errorf("a dry run says\n%+v\na run did\n%+v", dry, ran)
 	}
-	for i := range real.Rewritten { // what a dry run cannot know
-		real.Rewritten[i].Into, real.Rewritten[i].After = "", 0
+	for i := range ran.Rewritten { // what a dry run cannot know
+		ran.Rewritten[i].Into, ran.Rewritten[i].After = "", 0
 	}
-	if len(real.Rewritten) != 2 || !reflect.DeepEqual(dry.Rewritten, real.Rewritten) {
-		t.Errorf("a dry run would rewrite\n%+v\na run rewrote\n%+v", dry.Rewritten, real.Rewritten)
+	if len(ran.Rewritten) != 2 || !reflect.DeepEqual(dry.Rewritten, ran.Rewritten) {
+		t.Errorf("a dry run would rewrite\n%+v\na run rewrote\n%+v", dry.Rewritten, ran.Rewritten)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"sync"
 	"testing"
 	"time"
 
@@ -19,6 +20,7 @@ var errDead = errors.New("the process is dead")
 
 // life is how many changes a process makes before it is killed.
 type life struct {
+	mu    sync.Mutex
 	left  int  // changes that it still makes
 	after bool // the last one is done, and its answer is lost
 	dead  bool
@@ -26,6 +28,8 @@ type life struct {
 
 // change makes one change, or dies at it.
 func (l *life) change(do func() error) error {
+	l.mu.Lock() // both buckets are written at once
+	defer l.mu.Unlock()
 	if l.dead {
 		return errDead
 	}

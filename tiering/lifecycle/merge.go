@@ -307,8 +307,7 @@ func (g *collection) fails(ctx context.Context, first string, err error) error {
 		g.Recorder.Moved(moveMerge, false, err)
 		return err
 	}
-	var of *sourceError
-	if errors.As(err, &of) {
+	if of, ok := errors.AsType[*sourceError](err); ok {
 		first = of.name
 	}
 	g.merges.mu.Lock()

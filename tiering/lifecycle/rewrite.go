@@ -92,7 +92,7 @@ type composition struct {
 
 // covered is what the new segment covers as far as the catalog goes: what its
 // sources did.
-func (c composition) covered() []tiering.Range {
+func (c *composition) covered() []tiering.Range {
 	var all []tiering.Range
 	for _, s := range c.sources {
 		all = append(all, s.Ranges...)
