@@ -285,3 +285,32 @@ func utc(m tiering.Meta) tiering.Meta {
 	m.CreatedAt, m.UpdatedAt, m.ExpiresAt = m.CreatedAt.UTC(), m.UpdatedAt.UTC(), m.ExpiresAt.UTC()
 	return m
 }
+
+// A watch ends for good when its API key is revoked: the client makes no new
+// connections that could only be refused.
+func TestAWatchEndsWhenItsKeyIsRevoked(t *testing.T) {
+	node := open(t)
+	key, err := node.CreateKey(t.Context(), tiering.APIKey{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := dial(t, serve(t, node, true), &client.Options{APIKey: key.Secret})
+	w, err := c.Watch(t.Context(), &tiering.WatchOptions{Namespace: "docs"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer w.Close()
+	if err := node.RevokeKey(t.Context(), key.ID); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := node.Put(t.Context(), "docs", "secret", []byte(`1`), nil); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+		defer cancel()
+		if ev, err := w.Next(ctx); !errors.Is(err, tiering.ErrUnauthenticated) {
+			t.Fatalf("got %+v, %v", ev, err)
+		}
+	}
+}

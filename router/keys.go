@@ -188,5 +188,5 @@ func (r *Router) Authenticate(ctx context.Context, secret string) (tiering.Princ
 	case over:
 		return tiering.Principal{}, wrong
 	}
-	return tiering.Principal{Tenant: tenant, KeyID: id, Scope: k.Scope}, nil
+	return tiering.Principal{Tenant: tenant, KeyID: id, Scope: k.Scope, ExpiresAt: k.ExpiresAt}, nil
 }

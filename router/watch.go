@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -36,7 +37,12 @@ func (r *Router) watch(ctx context.Context, o tiering.WatchOptions) (*watcher, e
 	if err != nil {
 		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 	}
+	// Judged behind the position that the watch starts from: a key revoked since
+	// it was authenticated is either seen here or in the feed.
 	w := &watcher{r: r, o: o, epoch: epoch, skip: -1}
+	if err := w.admitted(ctx); err != nil {
+		return nil, err
+	}
 	w.closed, w.close = context.WithCancel(r.closing)
 	context.AfterFunc(ctx, w.close) // the stream ends with the context that asked for it
 	switch {
@@ -127,6 +133,8 @@ type watcher struct {
 	pos    int64 // the last transaction read
 	skip   int   // changes of transaction pos+1 to leave out, up to this index; -1 for none
 	ready  []tiering.Event
+	ended  error     // why there is nothing behind ready
+	judged time.Time // when the key was last looked up, on the local clock
 	closed context.Context
 	close  context.CancelFunc
 	once   sync.Once
@@ -149,7 +157,13 @@ func eventID(epoch string, pos int64, index int) string {
 
 // Next blocks until the next event.
 func (w *watcher) Next(ctx context.Context) (tiering.Event, error) {
+	if err := errors.Join(w.expired(ctx), w.admitted(ctx)); err != nil {
+		return tiering.Event{}, tiering.Wrap(err, "watch", "", tiering.Key{})
+	}
 	for len(w.ready) == 0 {
+		if w.ended != nil {
+			return tiering.Event{}, tiering.Wrap(w.ended, "watch", "", tiering.Key{})
+		}
 		if err := w.more(ctx); err != nil {
 			return tiering.Event{}, tiering.Wrap(err, "watch", "", tiering.Key{})
 		}
@@ -176,7 +190,7 @@ func (w *watcher) more(ctx context.Context) error {
 	if w.closed.Err() != nil {
 		return errWatcherClosed
 	}
-	err := w.r.Warm.WaitFeed(ctx, w.pos)
+	err := w.await(ctx)
 	if err == nil {
 		err = w.page(ctx)
 	}
@@ -196,6 +210,10 @@ func (w *watcher) page(ctx context.Context) error {
 			w.skip = -1 // the transaction that the watch began in is no longer kept
 		}
 		for i, c := range e.Changes {
+			if w.revokes(c) {
+				w.ended = errRevoked()
+				return nil
+			}
 			if i > w.skip && w.wants(c) {
 				w.ready = append(w.ready, event(w.epoch, e.Pos, i, c))
 			}
@@ -259,6 +277,9 @@ func (w *watcher) load(ctx context.Context, e *tiering.Event) error {
 		s, err := w.r.version(ctx, w.r.key(e.Namespace, e.Key), version)
 		if c := tiering.CodeOf(err); c == tiering.CodeGone || c == tiering.CodeNotFound {
 			return nil, nil
+		}
+		if !w.r.mayRead(s.user) {
+			return nil, err // the key had another owner before it was deleted
 		}
 		return s.body, err
 	}

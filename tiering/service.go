@@ -431,8 +431,10 @@ type Scope struct {
 // Principal is who asks: the tenant, bound by the API key, and the key's scope.
 type Principal struct {
 	Tenant string
-	KeyID  string
+	KeyID  string // "": no key, and nothing to revoke
 	Scope  Scope
+	// ExpiresAt ends what the key has under way, such as a watch; zero: never.
+	ExpiresAt time.Time
 }
 
 // NodeStatus is the state of a node.
