@@ -144,6 +144,9 @@ func decodeStrict(raw []byte, v any) error {
 	dec := json.NewDecoder(bytes.NewReader(raw))
 	dec.DisallowUnknownFields()
 	if err := dec.Decode(v); err != nil {
+		if _, ok := errors.AsType[*tiering.Error](err); ok {
+			return detailOf(err)
+		}
 		return errors.New(strings.TrimPrefix(err.Error(), "json: "))
 	}
 	if dec.More() {

@@ -1,9 +1,9 @@
 package main
 
 import (
-	"github.com/alecthomas/kong"
+	"runtime/debug"
 
-	"github.com/tierd/tierd"
+	"github.com/alecthomas/kong"
 )
 
 // commands is the whole command line: one field per command.
@@ -50,7 +50,7 @@ type commands struct {
 
 const about = `Keeps the state of AI agents: fresh documents in memory, current ones in a database, every version in object storage, twice.
 
-Start a daemon with "tierd serve"; every other command talks to one over HTTP. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 conflict, 5 unavailable.`
+Start a daemon with "tierd serve"; the other commands talk to one over HTTP, but for gc and those of recovery, which open the tiers themselves. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 conflict, 5 unavailable.`
 
 // newParser builds the parser of cli. exit is called after help was printed.
 func newParser(cli *commands, p *process, exit func(int)) (*kong.Kong, error) {
@@ -70,6 +70,7 @@ func newParser(cli *commands, p *process, exit func(int)) (*kong.Kong, error) {
 			{Key: "connection", Title: "Connection:"},
 			{Key: "direct", Title: "Without a daemon:"},
 		}),
+		kong.Vars(driverNames()),
 		kong.Bind(p),
 	)
 }
@@ -102,5 +103,27 @@ func buildVersion() string {
 	if version != "" {
 		return version
 	}
-	return tierd.Version()
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return "devel"
+	}
+	return recordedVersion(info)
+}
+
+// recordedVersion is the version of the module, or the commit that it was built
+// from, as far as the toolchain was told of them.
+func recordedVersion(info *debug.BuildInfo) string {
+	if v := info.Main.Version; v != "" && v != "(devel)" {
+		return v
+	}
+	out := "devel"
+	for _, s := range info.Settings {
+		switch {
+		case s.Key == "vcs.revision":
+			out += "-" + s.Value[:min(len(s.Value), 12)]
+		case s.Key == "vcs.modified" && s.Value == "true":
+			out += "-dirty"
+		}
+	}
+	return out
 }

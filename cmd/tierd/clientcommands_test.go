@@ -59,6 +59,12 @@ func TestClientCommands(t *testing.T) {
 		{"batch|-|--atomic", `[{"op":"put","namespace":"agents","id":"c","data":1},{"op":"put","namespace":"agents","id":"b","data":2,"if_version":9}]`, 4, ``},
 		{"get|agents/c", "", 3, ``},
 		{"rm|agents/b", "", 0, `deleted agents/b version 2\n`},
+		{"rm|agents/never", "", 0, `nothing stood at agents/never: nothing was deleted\n`},
+		{"put|agents/list|[1, 2]", "", 0, `created agents/list version 1\n`},
+		{"put|agents/list|{\"n\":1", "", 1, ``},
+		{"export|unknown", "", 3, ``},
+		{"export|agents|--prefix|none", "", 0, ``},
+		{"ls|unknown", "", 0, `ID .*\n`},
 		{"ns|set|sessions|{\"class\":\"session\",\"ttl\":\"2h\"}", "", 0, `(?s)\{\n  "name": "sessions",\n  "version": 1,.*"ttl": "2h".*`},
 		{"ns|set|sessions|--merge|{\"ttl\":\"3h\"}|--if-version|1", "", 0, `(?s).*"version": 2,.*"ttl": "3h".*`},
 		{"ns|get|sessions|--json", "", 0, `\{"name":"sessions","version":2,.*\}\n`},
@@ -147,5 +153,41 @@ func TestListingsPageByThemselves(t *testing.T) {
 	}
 	if got := d.must("import", out); !strings.HasPrefix(got, "created 0, replaced 0, already there 1100,") {
 		t.Errorf("again: %s", got)
+	}
+}
+
+func TestAFailedBatchNamesTheOperation(t *testing.T) {
+	d := start(t, t.TempDir(), nil)
+	d.must("put", "a/x", "--value", "1")
+	file := filepath.Join(t.TempDir(), "batch.json")
+	ops := `[{"op":"put","namespace":"a","id":"y","data":1},{"op":"put","namespace":"a","id":"x","data":2,"if_version":9}]`
+	if err := os.WriteFile(file, []byte(ops), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, args := range [][]string{{"batch", file}, {"batch", file, "--atomic"}} {
+		got := d.run(args...)
+		if got.code != exitConflict || !strings.Contains(got.stderr, "operation 1 (put a/x): ") || !strings.Contains(got.stderr, `version 1 stands now`) ||
+			!strings.Contains(got.stderr, `"if_version":1`) || strings.Contains(got.stderr, "--if") {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+}
+
+func TestAnUnknownNamespaceIsTold(t *testing.T) {
+	d := start(t, t.TempDir(), nil)
+	d.must("put", "known/x", "--value", "1")
+	d.must("rm", "known/x")
+	for _, args := range [][]string{{"ls", "unknown"}, {"query", "unknown", "{}"}} {
+		if got := d.run(args...); got.code != exitDone || !strings.Contains(got.stderr, "there is no namespace unknown yet") {
+			t.Errorf("%v: %+v", args, got)
+		}
+		args[1] = "known"
+		if got := d.run(args...); got.code != exitDone || got.stderr != "" {
+			t.Errorf("%v: %+v", args, got)
+		}
+	}
+	got := d.run("export", "unknown", "-o", filepath.Join(t.TempDir(), "out.jsonl"))
+	if got.code != exitNotFound || !strings.Contains(got.stderr, "unknown") {
+		t.Errorf("export: %+v", got)
 	}
 }

@@ -53,7 +53,7 @@ func TestConfigCheckListsEveryFault(t *testing.T) {
 	env := []string{"TIERD_CONFIG=" + file, "TIERD_HOT_BYTES=many", "TIERD_WRAM=sqlite:"}
 	got := invoke(t, env, "", "config", "check", "--cold", "ftp://x", "--data", t.TempDir())
 	for _, want := range []string{
-		"tierd: warning: TIERD_WRAM:", file + ":1: unknown key", file + ":2: log_level", "TIERD_HOT_BYTES: hot_bytes", "--cold: cold has no driver",
+		"tierd: warning: TIERD_WRAM:", file + ":1: unknown key", file + ":2: log_level", "TIERD_HOT_BYTES: use a size", "--cold: has no driver",
 	} {
 		if !strings.Contains(got.stderr, want) {
 			t.Errorf("%q lacks %q", got.stderr, want)

@@ -15,8 +15,8 @@ import (
 type tierFlags struct {
 	Data   string `group:"direct" placeholder:"DIR" help:"Folder of the embedded tiers ($TIERD_DATA); no daemon may be using it."`
 	Config string `group:"direct" placeholder:"FILE" help:"Open the tiers that this YAML file names, as serve does ($TIERD_CONFIG)."`
-	Warm   string `group:"tiers" placeholder:"sqlite:" help:"sqlite: or postgres:// ($TIERD_WARM)."`
-	Cold   string `group:"tiers" placeholder:"dir:" help:"dir: or s3://bucket/prefix?endpoint=... ($TIERD_COLD)."`
+	Warm   string `group:"tiers" placeholder:"sqlite:" help:"${warm} ($TIERD_WARM)."`
+	Cold   string `group:"tiers" placeholder:"dir:" help:"${cold} ($TIERD_COLD)."`
 	Backup string `group:"tiers" placeholder:"dir:" help:"The second copy of cold, as cold ($TIERD_BACKUP)."`
 }
 

@@ -204,8 +204,8 @@ func TestServeThatCannotStart(t *testing.T) {
 	}{
 		{"the port is taken", []string{"--listen", address, "--data", t.TempDir()}, exitFailed, []string{address + " is taken", "--listen"}},
 		{"the data folder is in use", []string{"--listen", "127.0.0.1:0", "--data", data}, exitUnavailable, []string{"stop the other one that uses " + data, "--data"}},
-		{"the data folder is a file", []string{"--listen", "127.0.0.1:0", "--data", file}, exitUsage, []string{"--data: data " + file + " is a file"}},
-		{"a tier has no such driver", []string{"--warm", "mysql://u:s3cret@h"}, exitUsage, []string{"--warm: warm has no driver"}},
+		{"the data folder is a file", []string{"--listen", "127.0.0.1:0", "--data", file}, exitUsage, []string{"--data: " + file + " is a file"}},
+		{"a tier has no such driver", []string{"--warm", "mysql://u:s3cret@h"}, exitUsage, []string{"--warm: has no driver"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			got := execute(t, nil, "", append([]string{"serve"}, c.args...)...)
@@ -295,6 +295,59 @@ func TestTheFirstKeyIsMadeWithoutADaemon(t *testing.T) {
 	d.must("keys", "revoke", reader.ID, "--api-key-file", file)
 	if got := invoke(t, env, "", "get", "a/b"); got.code != exitFailed || !strings.Contains(got.stderr, "unauthenticated") {
 		t.Errorf("with a revoked key %+v", got)
+	}
+}
+
+func TestAKeyThatDoesNotCountIsTold(t *testing.T) {
+	d := start(t, t.TempDir(), nil)
+	if got := d.run("keys", "create"); got.code != exitDone || !strings.Contains(got.stderr, "started with --require-keys") {
+		t.Errorf("%+v", got)
+	}
+	data := t.TempDir()
+	d = start(t, data, nil, "--require-keys")
+	if d.stop(); !strings.Contains(d.stderr.String(), "no API key") || !strings.Contains(d.stderr.String(), "tierd keys create --data "+data) {
+		t.Errorf("a daemon that lets nobody in says %q", d.stderr)
+	}
+}
+
+func TestTheFirstKeyChoosesTheTenant(t *testing.T) {
+	data := t.TempDir()
+	var env []string
+	for _, tenant := range []string{"acme", "default"} {
+		got := execute(t, nil, "", "keys", "create", "--data", data, "--tenant", tenant)
+		if got.code != exitDone {
+			t.Fatalf("%+v", got)
+		}
+		env = append(env, "TIERD_API_KEY="+strings.TrimSpace(got.stdout))
+	}
+	d := start(t, data, nil, "--require-keys")
+	url := "TIERD_URL=" + d.url
+	if got := invoke(t, []string{url, env[0]}, "", "put", "a/b", "--value", "1"); got.code != exitDone {
+		t.Errorf("%+v", got)
+	}
+	if got := invoke(t, []string{url, env[1]}, "", "get", "a/b"); got.code != exitNotFound {
+		t.Errorf("another tenant sees it: %+v", got)
+	}
+	got := invoke(t, []string{url, env[0]}, "", "keys", "create")
+	if got.code != exitDone || strings.Contains(got.stderr, "--require-keys") {
+		t.Errorf("a key of its own tenant: %+v", got)
+	}
+	if got := invoke(t, []string{url, "TIERD_API_KEY=" + strings.TrimSpace(got.stdout)}, "", "get", "a/b"); got.code != exitDone {
+		t.Errorf("with it: %+v", got)
+	}
+	if d.stop(); strings.Contains(d.stderr.String(), "no API key") {
+		t.Errorf("a daemon with keys says %q", d.stderr)
+	}
+}
+
+func TestAnInsecureBindIsTold(t *testing.T) {
+	d := startOn(t, nil, "--listen", "0.0.0.0:0", "--insecure", "--data", t.TempDir())
+	if !strings.HasPrefix(d.url, "http://127.0.0.1:") || !strings.HasSuffix(d.banner[1], "on every other address of this machine") {
+		t.Errorf("it says %q", d.banner)
+	}
+	d.must("put", "a/b", "--value", "1") // the address can be dialled
+	if d.stop(); !strings.Contains(d.stderr.String(), "tierd: warning: --insecure: whoever reaches 0.0.0.0:0 is let in without an API key and without TLS") {
+		t.Errorf("it warns of %q", d.stderr)
 	}
 }
 

@@ -148,11 +148,14 @@ func headline(err error, e *tiering.Error) string {
 	if full, own := err.Error(), e.Error(); full != own {
 		prefix = strings.TrimSuffix(full, own)
 	}
-	if e.Key != (tiering.Key{}) {
+	switch {
+	case e.Key.ID != "":
 		prefix += e.Key.String() + ": "
+	case e.Key.Namespace != "":
+		prefix += e.Key.Namespace + ": "
 	}
 	line := prefix + strings.ReplaceAll(string(e.Code), "_", " ")
-	if detail := detailAndCause(e); detail != "" {
+	if detail := strings.TrimPrefix(detailAndCause(e), string(e.Code)+": "); detail != "" {
 		line += ": " + detail
 	}
 	if e.Pointer != "" {
@@ -185,11 +188,11 @@ func advice(e *tiering.Error, url string) string {
 	switch e.Code {
 	case tiering.CodeVersionConflict:
 		if e.CurrentVersion == 0 {
-			return "nothing stands under that key now: leave --if-version away, or use --if-absent"
+			return "nothing stands there now: leave --if-version away, or say --if-version 0"
 		}
 		return fmt.Sprintf("version %d stands now: read it, then try again with --if-version %d", e.CurrentVersion, e.CurrentVersion)
 	case tiering.CodePreconditionRequired:
-		return "say which version you have read with --if-version N, or --if-absent"
+		return "say which version you have read with --if-version N; 0 is for a document that is not there yet"
 	case tiering.CodeUnauthenticated:
 		return "give a key with --api-key-file FILE or TIERD_API_KEY; tierd keys create --data DIR makes a first one on the daemon's machine"
 	case tiering.CodeForbidden:
@@ -206,6 +209,10 @@ func advice(e *tiering.Error, url string) string {
 			return fmt.Sprintf("try again in %s", e.RetryAfter.Round(time.Second))
 		}
 		return "try again later; tierd status shows which tier is down"
+	case tiering.CodeCorrupt:
+		if e.Tier == tiering.Warm {
+			return "stop the daemon, move the store's files aside, and run tierd rebuild --from backup, or --from primary"
+		}
 	case tiering.CodeOutOfSpace:
 		return "free space on the daemon's disk; it recovers without a restart"
 	}

@@ -34,15 +34,23 @@ type exportCommand struct {
 }
 
 func (*exportCommand) Help() string {
-	return `Each line is one document: {"namespace","id","version","user","expires_at","data"}, in id order, with the data exactly as it was stored. ` +
+	return `Each line is one document: {"namespace","id","version","user","expires_at","data"}, in id order, with the data as tierd get prints it. ` +
 		"Documents in cold storage are read from there. Each document is written as it stood when it was read: an export made while others write is not a snapshot of one moment. " +
 		"A file appears under its name only when the export is complete.\n\n" +
 		examples("tierd export agents -o agents.jsonl", "tierd export agents --prefix team-a/ | gzip > team-a.jsonl.gz")
 }
 
 func (c *exportCommand) Run(ctx context.Context, p *process) error {
+	if c.Output != "-" {
+		if info, err := os.Stat(c.Output); err == nil && info.IsDir() {
+			return usagef("--output %s: is a folder: name a file in it", c.Output)
+		}
+	}
 	service, err := c.dial(p)
 	if err != nil {
+		return err
+	}
+	if err := unknownNamespace(ctx, service, string(c.NS)); err != nil {
 		return err
 	}
 	if c.Output == "-" {

@@ -19,7 +19,7 @@ type getCommand struct {
 }
 
 func (*getCommand) Help() string {
-	return "Prints the bytes exactly as they were stored. With --json the version, times and tier come with them.\n\n" +
+	return "Prints the document as it was given, without the white space between its parts: same key order, same number text. With --json the version, times and tier come with them.\n\n" +
 		examples("tierd get agents/planner", "tierd get agents/planner --pointer /plan/0", "tierd get agents/planner --as-of 2h")
 }
 

@@ -3,11 +3,13 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 	"time"
 
 	"github.com/alecthomas/kong"
 
+	"github.com/tierd/tierd/client"
 	"github.com/tierd/tierd/internal/config"
 	"github.com/tierd/tierd/tiering"
 )
@@ -23,20 +25,31 @@ type keysGroup struct {
 type keyStoreFlags struct {
 	Data   string `group:"direct" placeholder:"DIR" help:"Open this data folder itself, under its lock; no daemon may be using it."`
 	Config string `group:"direct" placeholder:"FILE" help:"Open the tiers that this YAML file names, as serve does."`
+	Tenant string `group:"direct" placeholder:"NAME" help:"The tenant whose keys are meant, with --data or --config; the default tenant without it."`
 	connectFlags
 }
 
 const bootstrapHelp = "A daemon started with --require-keys refuses requests without a key. Make its first key before it starts, with --data or --config: " +
-	"the store is then opened directly, and TIERD_WARM and the other variables of serve hold too."
+	"the store is then opened directly, and TIERD_WARM and the other variables of serve hold too. " +
+	"Each tenant is made by its first key, with --tenant; through a daemon a key makes others of its own tenant only. " +
+	"A daemon without --require-keys looks at no key."
 
 // use calls fn with the key administration, and closes it afterwards.
 func (f keyStoreFlags) use(ctx context.Context, p *process, kctx *kong.Context, fn func(tiering.APIKeys) error) error {
 	if f.Data == "" && f.Config == "" {
+		if f.Tenant != "" {
+			return usagef("--tenant goes with --data or --config: a daemon takes the tenant from the API key")
+		}
 		service, err := f.dial(p)
 		if err != nil {
 			return err
 		}
 		return fn(service)
+	}
+	if f.Tenant != "" {
+		if err := tiering.ValidateTenant(f.Tenant); err != nil {
+			return usagef("--tenant: %v", detailOf(err))
+		}
 	}
 	// Whether the daemon may listen where it is told to does not matter here.
 	loaded, err := p.loadChecked(given(kctx), func(l *config.Loaded, now time.Time) []config.Fault {
@@ -49,7 +62,11 @@ func (f keyStoreFlags) use(ctx context.Context, p *process, kctx *kong.Context, 
 	if err != nil {
 		return err
 	}
-	return errors.Join(fn(node), closeNode(node))
+	var keys tiering.APIKeys = node
+	if f.Tenant != "" {
+		keys = node.As(tiering.Principal{Tenant: f.Tenant})
+	}
+	return errors.Join(fn(keys), closeNode(node))
 }
 
 type keysCreateCommand struct {
@@ -63,10 +80,13 @@ type keysCreateCommand struct {
 
 func (*keysCreateCommand) Help() string {
 	return bootstrapHelp + " The secret alone goes to standard output, so that it can be kept in a file for --api-key-file.\n\n" +
-		examples("(umask 077; tierd keys create --data ./tierd-data --name admin > admin.key)", "tierd keys create --name dashboard --verbs read --namespaces agents,sessions")
+		examples("(umask 077; tierd keys create --data ./tierd-data --name admin > admin.key)", "tierd keys create --data ./tierd-data --tenant acme --name acme-admin", "tierd keys create --name dashboard --verbs read --namespaces agents,sessions")
 }
 
 func (c *keysCreateCommand) Run(ctx context.Context, p *process, kctx *kong.Context) error {
+	if err := c.checkLimits(given(kctx)); err != nil {
+		return err
+	}
 	key := tiering.APIKey{Name: c.Name, Scope: tiering.Scope{Namespaces: c.Namespaces, Prefixes: c.Prefixes, User: c.User}}
 	for _, v := range c.Verbs {
 		key.Scope.Verbs = append(key.Scope.Verbs, tiering.Verb(v))
@@ -80,8 +100,40 @@ func (c *keysCreateCommand) Run(ctx context.Context, p *process, kctx *kong.Cont
 			return p.printJSON(made)
 		}
 		p.notef("key %s made; its secret is shown this once and cannot be had again", made.ID)
+		if c.open(ctx, p) {
+			p.notef("this daemon serves everyone without a key: keys count only when it is started with --require-keys")
+		}
 		return p.printf("%s\n", made.Secret)
 	})
+}
+
+// checkLimits refuses a limit that was given and is empty: an empty list means
+// no limit, the opposite of what an unset variable of a script was to say.
+func (c *keysCreateCommand) checkLimits(given map[string]string) error {
+	for _, limit := range []struct {
+		name string
+		list []string
+	}{
+		{"verbs", c.Verbs}, {"namespaces", c.Namespaces}, {"prefixes", c.Prefixes}, {"user", []string{c.User}},
+	} {
+		if _, ok := given[limit.name]; ok && (len(limit.list) == 0 || slices.Contains(limit.list, "")) {
+			return usagef("--%s: there is nothing between the commas or behind it: name what the key is limited to, or leave the flag away for no limit", limit.name)
+		}
+	}
+	return nil
+}
+
+// open reports whether the daemon, if there is one, answers without a key.
+func (c *keysCreateCommand) open(ctx context.Context, p *process) bool {
+	if c.Data != "" || c.Config != "" {
+		return false
+	}
+	nobody, err := client.New(p.url, nil)
+	if err != nil {
+		return false
+	}
+	_, err = nobody.Namespaces(ctx)
+	return err == nil
 }
 
 type keysLsCommand struct{ keyStoreFlags }

@@ -68,6 +68,23 @@ func (p *process) more(next string) {
 	}
 }
 
+// unknownNamespace returns not_found when there is no such namespace, nil when
+// there is one or when it cannot be known, such as for an API key that may not
+// look: the command itself says then what is wrong.
+func unknownNamespace(ctx context.Context, service tiering.Service, ns string) error {
+	if _, err := service.Namespace(ctx, ns); errors.Is(err, tiering.ErrNotFound) {
+		return err
+	}
+	return nil
+}
+
+// noteUnknown tells one who reads an empty listing that the name may be mistyped.
+func (p *process) noteUnknown(ctx context.Context, service tiering.Service, ns string) {
+	if !p.json && unknownNamespace(ctx, service, ns) != nil {
+		p.notef("there is no namespace %s yet: tierd ns ls lists those there are", ns)
+	}
+}
+
 type lsCommand struct {
 	NS     nsArg  `arg:"" name:"ns" help:"The namespace."`
 	Prefix string `placeholder:"TEXT" help:"Only ids that start with this."`
@@ -86,9 +103,13 @@ func (c *lsCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	return c.print(p, c.Data, func(limit int, cursor string) (*tiering.Page, error) {
+	n, err := c.print(p, c.Data, func(limit int, cursor string) (*tiering.Page, error) {
 		return service.List(ctx, string(c.NS), &tiering.ListOptions{Prefix: c.Prefix, User: c.User, Limit: limit, Cursor: cursor, Data: c.Data})
 	})
+	if err == nil && n == 0 {
+		p.noteUnknown(ctx, service, string(c.NS))
+	}
+	return err
 }
 
 type queryCommand struct {
@@ -118,14 +139,18 @@ func (c *queryCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	return c.print(p, true, func(limit int, cursor string) (*tiering.Page, error) {
+	n, err := c.print(p, true, func(limit int, cursor string) (*tiering.Page, error) {
 		return service.Query(ctx, string(c.NS), &tiering.Query{Filter: filter, OrderBy: c.OrderBy, Prefix: c.Prefix, User: c.User, Limit: limit, Cursor: cursor})
 	})
+	if err == nil && n == 0 {
+		p.noteUnknown(ctx, service, string(c.NS))
+	}
+	return err
 }
 
-// print fetches documents page by page and prints them as one table, or as one
-// JSON page.
-func (f pageFlags) print(p *process, data bool, fetch func(limit int, cursor string) (*tiering.Page, error)) error {
+// print fetches documents page by page, prints them as one table, or as one
+// JSON page, and returns how many there were.
+func (f pageFlags) print(p *process, data bool, fetch func(limit int, cursor string) (*tiering.Page, error)) (int, error) {
 	all := tiering.Page{Items: []tiering.Item{}}
 	size := maxPage
 	if data {
@@ -140,11 +165,11 @@ func (f pageFlags) print(p *process, data bool, fetch func(limit int, cursor str
 		return len(page.Items), page.NextCursor, nil
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
 	all.NextCursor = next
 	if p.json {
-		return p.printJSON(all)
+		return len(all.Items), p.printJSON(all)
 	}
 	header := []string{"ID", "VERSION", "SIZE", "UPDATED", "EXPIRES", "USER"}
 	if data {
@@ -163,10 +188,10 @@ func (f pageFlags) print(p *process, data bool, fetch func(limit int, cursor str
 		rows = append(rows, row)
 	}
 	if err := p.table(header, rows); err != nil {
-		return err
+		return 0, err
 	}
 	p.more(next)
-	return nil
+	return len(rows), nil
 }
 
 func itoa[T int | int64](n T) string { return strconv.FormatInt(int64(n), 10) }

@@ -8,6 +8,7 @@ package main
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"os/signal"
@@ -16,6 +17,8 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tierd/tierd/internal/config"
 )
 
 // version is set by the linker; see buildVersion for binaries built without.
@@ -80,12 +83,46 @@ func run(ctx context.Context, p *process, args []string) int {
 
 // parseError makes kong's error one of usage that says where help is.
 func parseError(err error) error {
-	command := "tierd"
+	command, text := "tierd", err.Error()
 	var parse *kong.ParseError
 	if errors.As(err, &parse) && parse.Context != nil {
 		if node := parse.Context.Selected(); node != nil {
 			command = node.FullPath()
 		}
+		text = misplaced(parse.Context, text)
 	}
-	return usagef("%v (see %s --help)", err, command)
+	return usagef("%s (see %s --help)", text, command)
+}
+
+// misplaced says in better words what kong says of a word where a command was
+// to stand, and of a flag of a command before the command. Other texts come
+// back as they are.
+func misplaced(at *kong.Context, text string) string {
+	selected := at.Selected()
+	if selected != nil && len(selected.Children) == 0 {
+		return text
+	}
+	if name, ok := strings.CutPrefix(text, "unknown flag "); ok {
+		name, _, _ = strings.Cut(name, ",")
+		for _, leaf := range at.Model.Leaves(true) {
+			if slices.ContainsFunc(leaf.Flags, func(f *kong.Flag) bool { return "--"+f.Name == name }) {
+				return name + " is a flag of the commands: write it after the command"
+			}
+		}
+		return text
+	}
+	word, ok := strings.CutPrefix(text, "unexpected argument ")
+	if !ok {
+		return text
+	}
+	word, _, _ = strings.Cut(word, ", did you mean")
+	parent := at.Model.Node
+	if selected != nil {
+		parent = selected
+	}
+	var known []string
+	for _, child := range parent.Children {
+		known = append(append(known, child.Name), child.Aliases...)
+	}
+	return fmt.Sprintf("there is no command %q%s", word, config.DidYouMean(word, known))
 }

@@ -9,6 +9,7 @@ import (
 	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
 	"testing"
@@ -109,7 +110,19 @@ func TestWrongUsage(t *testing.T) {
 		args []string
 		want string // part of stderr
 	}{
-		{"no such command", []string{"fetch"}, "unexpected argument fetch"},
+		{"no such command", []string{"fetch"}, `there is no command "fetch"`},
+		{"a mistyped command", []string{"rebiuld"}, `(did you mean "rebuild"?)`},
+		{"a mistyped command of a group", []string{"keys", "lst"}, `there is no command "lst" (did you mean "ls"?) (see tierd keys --help)`},
+		{"a flag before the command", []string{"--url", "http://h", "get", "a/b"}, "--url is a flag of the commands: write it after the command"},
+		{"an empty list of verbs", []string{"keys", "create", "--verbs", ""}, "--verbs: there is nothing"},
+		{"an empty list of namespaces", []string{"keys", "create", "--namespaces="}, "--namespaces: there is nothing"},
+		{"a hole in a list", []string{"keys", "create", "--prefixes", "a,,b"}, "--prefixes: there is nothing"},
+		{"a key for nobody", []string{"keys", "create", "--user", ""}, "--user: there is nothing"},
+		{"a tenant through a daemon", []string{"keys", "create", "--tenant", "acme"}, "--tenant goes with --data"},
+		{"a tenant that is none", []string{"keys", "create", "--data", "d", "--tenant", "A/B"}, "--tenant: "},
+		{"a number in place of a file", []string{"put", "a/b", "17"}, "--value 17"},
+		{"a folder in place of a file", []string{"export", "a", "-o", "/"}, "is a folder"},
+		{"a policy with a life that is none", []string{"ns", "set", "a", `{"ttl":"x"}`}, `cannot be read: duration "x"`},
 		{"no such flag", []string{"get", "a/b", "--versions", "1"}, "--version"},
 		{"a key without an id", []string{"get", "agents"}, "write the namespace, a slash and the id"},
 		{"a namespace in capitals", []string{"get", "Agents/a"}, "use a-z"},
@@ -134,7 +147,7 @@ func TestWrongUsage(t *testing.T) {
 		{"two ways to import", []string{"import", "-", "--if-absent", "--overwrite"}, "--overwrite"},
 		{"an address that is none", []string{"get", "a/b", "--url", "localhost:8437"}, "http://"},
 		{"a key file without a key", []string{"get", "a/b", "--api-key-file", empty}, "one key"},
-		{"a faulty configuration", []string{"serve", "--warm", "mysql://h"}, "--warm: warm has no driver"},
+		{"a faulty configuration", []string{"serve", "--warm", "mysql://h"}, "--warm: has no driver"},
 		{"open to the network", []string{"serve", "--listen", "0.0.0.0:0"}, "--require-keys"},
 		{"open to the network with keys in clear", []string{"config", "check", "--listen", ":0", "--require-keys"}, "without TLS"},
 	} {
@@ -204,7 +217,7 @@ func TestErrorsSayWhereAndWhatNext(t *testing.T) {
 		want []string
 	}{
 		{"a conflict names the version that stands", &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: 7}, []string{"version conflict", "version 7 stands now", "--if-version 7"}},
-		{"a conflict with nothing", &tiering.Error{Code: tiering.CodeVersionConflict}, []string{"nothing stands", "--if-absent"}},
+		{"a conflict with nothing", &tiering.Error{Code: tiering.CodeVersionConflict}, []string{"nothing stands", "--if-version 0"}},
 		{"every fault of a body", &tiering.Error{Code: tiering.CodeInvalid, Unprocessable: true, Pointer: "/a", Faults: []tiering.Fault{{Pointer: "/a", Detail: "too short"}, {Pointer: "", Detail: "no name"}}}, []string{"(at /a)", "at /a: too short", "at the top: no name"}},
 		{"the names beside a pointer", &tiering.Error{Code: tiering.CodeNotFound, Pointer: "/x", Siblings: []string{"plan", "step"}}, []string{"there is: plan, step"}},
 		{"a missing key", &tiering.Error{Code: tiering.CodeUnauthenticated}, []string{"TIERD_API_KEY", "tierd keys create --data"}},
@@ -248,7 +261,7 @@ func TestAPIKeyComesFromAFileOrTheEnvironment(t *testing.T) {
 		t.Fatal(err)
 	}
 	env := []string{"TIERD_URL=" + srv.URL, "TIERD_API_KEY=from-env"}
-	for _, args := range [][]string{{"ls", "a"}, {"ls", "a", "--api-key-file", file}} {
+	for _, args := range [][]string{{"ls", "a", "--json"}, {"ls", "a", "--json", "--api-key-file", file}} {
 		if got := invoke(t, env, "", args...); got.code != exitDone {
 			t.Errorf("%v: %+v", args, got)
 		}
@@ -269,5 +282,56 @@ func TestInterruptedIsNotUnavailable(t *testing.T) {
 	code := run(ctx, &process{stdout: &bytes.Buffer{}, stderr: &stderr}, []string{"get", "a/b", "--url", srv.URL})
 	if code != exitFailed || stderr.String() != "tierd: interrupted\n" {
 		t.Errorf("exit code %d, %q", code, stderr.String())
+	}
+}
+
+// Errors of commands that open the tiers themselves never crossed HTTP.
+func TestErrorsOfTheTiersSayWhatNext(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		err  error
+		want string
+	}{
+		{"a damaged store", &tiering.Error{Op: "open", Tier: tiering.Warm, Code: tiering.CodeCorrupt, Detail: "warm.db is damaged"},
+			"tierd: corrupt: warm.db is damaged\n  stop the daemon, move the store's files aside, and run tierd rebuild --from backup, or --from primary\n"},
+		{"a code that the detail begins with", &tiering.Error{Code: tiering.CodeInvalid, Detail: "invalid: no bucket"}, "tierd: invalid: no bucket\n"},
+		{"a namespace", &tiering.Error{Key: tiering.Key{Namespace: "a"}, Code: tiering.CodeNotFound}, "tierd: a: not found\n"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			if got := describe(c.err, ""); got != c.want {
+				t.Errorf("got %q, want %q", got, c.want)
+			}
+		})
+	}
+}
+
+func TestATextOfSeveralLinesStaysInItsRow(t *testing.T) {
+	var out bytes.Buffer
+	status := &tiering.NodeStatus{Parked: []tiering.ParkedMove{{Move: "replicate", Subject: "seg/1", Error: "primary: down\nbackup:\tdown"}}}
+	if err := (&process{stdout: &out}).printStatus(status, status.Started); err != nil {
+		t.Fatal(err)
+	}
+	if want := "primary: down; backup: down\n"; !strings.HasSuffix(out.String(), want) {
+		t.Errorf("%q does not end with %q", out.String(), want)
+	}
+}
+
+func TestTheVersionIsWhatTheToolchainRecorded(t *testing.T) {
+	vcs := func(modified string) []debug.BuildSetting {
+		return []debug.BuildSetting{{Key: "vcs.revision", Value: "0123456789abcdef0123"}, {Key: "vcs.modified", Value: modified}}
+	}
+	for _, c := range []struct {
+		name string
+		info debug.BuildInfo
+		want string
+	}{
+		{"a release", debug.BuildInfo{Main: debug.Module{Version: "v1.2.3"}, Settings: vcs("false")}, "v1.2.3"},
+		{"a clone", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}, Settings: vcs("false")}, "devel-0123456789ab"},
+		{"a clone with changes", debug.BuildInfo{Settings: vcs("true")}, "devel-0123456789ab-dirty"},
+		{"nothing", debug.BuildInfo{Main: debug.Module{Version: "(devel)"}}, "devel"},
+	} {
+		if got := recordedVersion(&c.info); got != c.want {
+			t.Errorf("%s: %q, want %q", c.name, got, c.want)
+		}
 	}
 }

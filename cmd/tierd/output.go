@@ -33,12 +33,21 @@ func (p *process) printBody(body []byte) error {
 	return err
 }
 
+// cells keeps texts of several lines, such as two errors in one, in their row.
+func cells(row []string) []string {
+	out := make([]string, len(row))
+	for i, text := range row {
+		out[i] = strings.ReplaceAll(strings.Join(strings.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' }), "; "), "\t", " ")
+	}
+	return out
+}
+
 // table aligns rows under a header of column names.
 func (p *process) table(header []string, rows [][]string) error {
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	for _, row := range append([][]string{header}, rows...) {
 		// The last cell is not padded, and trailing empty cells leave no blanks.
-		if _, err := fmt.Fprintln(w, strings.TrimRight(strings.Join(row, "\t"), "\t")); err != nil {
+		if _, err := fmt.Fprintln(w, strings.TrimRight(strings.Join(cells(row), "\t"), "\t")); err != nil {
 			return err
 		}
 	}
@@ -90,7 +99,7 @@ func warning(w string) string {
 func (p *process) pairs(rows [][]string) error {
 	w := tabwriter.NewWriter(p.stdout, 0, 0, 2, ' ', 0)
 	for _, row := range rows {
-		if _, err := fmt.Fprintf(w, "%s\t%s\n", row[0], row[1]); err != nil {
+		if _, err := fmt.Fprintln(w, strings.Join(cells(row), "\t")); err != nil {
 			return err
 		}
 	}

@@ -27,8 +27,9 @@ func (*serveCommand) Help() string {
 	return "Each setting is a flag, an environment variable or a key of the YAML file, in that order of precedence: --hot-bytes, TIERD_HOT_BYTES, hot_bytes. " +
 		"Without any, everything is kept under ./tierd-data and no other server is needed. " +
 		"When it is ready the address is printed on standard output; logs go to standard error. " +
-		"SIGTERM and Ctrl-C stop it cleanly; a second signal ends it at once.\n\n" +
-		examples("tierd serve", "tierd serve --hot redis://127.0.0.1:6379 --warm postgres://tierd@127.0.0.1/tierd --cold s3://tierd --backup s3://tierd-backup", "tierd serve --config tierd.yaml")
+		"SIGTERM and Ctrl-C stop it cleanly, which takes up to 15 s while requests are under way; a second signal ends it at once. " +
+		"Relative paths count from the working directory, those in the YAML file from the file's own folder.\n\n" +
+		examples("tierd serve", "tierd serve --listen 127.0.0.1:0 --data ./agents --hot-bytes 1GiB", "tierd serve --backup dir:/mnt/other-disk/tierd", "tierd serve --config tierd.yaml")
 }
 
 func (c *serveCommand) Run(ctx context.Context, p *process, kctx *kong.Context) error {
@@ -71,6 +72,10 @@ func (p *process) serve(ctx context.Context, loaded *config.Loaded, node *tierd.
 	}
 	if loaded.RequireKeys {
 		options.Authenticate = node.Authenticate
+		if keys, err := node.APIKeys(ctx); err == nil && len(keys) == 0 {
+			log.Warn("the default tenant has no API key: unless another tenant has one, every request will be refused", "to make one",
+				"stop this daemon, then: tierd keys create --data "+loaded.Data)
+		}
 	}
 	srv, err := server.New(options)
 	if err != nil {
@@ -91,19 +96,23 @@ func (p *process) announce(loaded *config.Loaded, addr net.Addr) error {
 	if loaded.RequireKeys {
 		auth = ` -H "Authorization: Bearer $TIERD_API_KEY"`
 	}
-	at, local := scheme+"://"+addr.String(), scheme+"://"+reachable(addr)
+	local := scheme + "://" + reachable(addr)
 	data, err := filepath.Abs(loaded.Data)
 	if err != nil {
 		data = loaded.Data
 	}
 	if p.json {
-		return p.printJSON(map[string]string{"listening": at, "api": local + "/v1", "docs": local + "/docs", "data": data})
+		return p.printJSON(map[string]string{"listening": local, "bound": addr.String(), "api": local + "/v1", "docs": local + "/docs", "data": data})
 	}
-	if err := p.printf("listening on %s\n", at); err != nil {
+	if err := p.printf("listening on %s\n", local); err != nil {
 		return err
 	}
+	api := local + "/v1"
+	if reachable(addr) != addr.String() {
+		api += ", and on every other address of this machine"
+	}
 	return p.pairs([][]string{
-		{"  api", local + "/v1"},
+		{"  api", api},
 		{"  docs", local + "/docs"},
 		{"  data", data},
 		{"  try", fmt.Sprintf(`curl -X PUT %s/v1/state/demo/hello%s -H 'Content-Type: application/json' -d '{"n":1}'`, local, auth)},

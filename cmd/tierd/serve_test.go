@@ -26,8 +26,8 @@ func TestAnnouncement(t *testing.T) {
   data  ` + data + `
   try   curl -X PUT http://127.0.0.1:8437/v1/state/demo/hello -H 'Content-Type: application/json' -d '{"n":1}'
 `},
-		{"all interfaces with keys and TLS", config.Config{Data: data, RequireKeys: true, TLSCert: "c.pem"}, "0.0.0.0:443", `listening on https://0.0.0.0:443
-  api   https://127.0.0.1:443/v1
+		{"all interfaces with keys and TLS", config.Config{Data: data, RequireKeys: true, TLSCert: "c.pem"}, "0.0.0.0:443", `listening on https://127.0.0.1:443
+  api   https://127.0.0.1:443/v1, and on every other address of this machine
   docs  https://127.0.0.1:443/docs
   data  ` + data + `
   try   curl -X PUT https://127.0.0.1:443/v1/state/demo/hello -H "Authorization: Bearer $TIERD_API_KEY" -H 'Content-Type: application/json' -d '{"n":1}'

@@ -19,12 +19,12 @@ type settingFlags struct {
 	Config      string `placeholder:"FILE" help:"YAML file with settings; flags and variables win over it ($TIERD_CONFIG)."`
 	Listen      string `placeholder:"127.0.0.1:8437" help:"Address to listen on ($TIERD_LISTEN)."`
 	Data        string `placeholder:"./tierd-data" help:"Folder of the embedded tiers ($TIERD_DATA)."`
-	Hot         string `group:"tiers" placeholder:"memory:" help:"memory:, redis://, rediss://, redis+sentinel:// or redis+cluster:// ($TIERD_HOT)."`
-	Warm        string `group:"tiers" placeholder:"sqlite:" help:"sqlite: or postgres:// ($TIERD_WARM)."`
-	Cold        string `group:"tiers" placeholder:"dir:" help:"dir: or s3://bucket/prefix?endpoint=... ($TIERD_COLD)."`
+	Hot         string `group:"tiers" placeholder:"memory:" help:"${hot} ($TIERD_HOT)."`
+	Warm        string `group:"tiers" placeholder:"sqlite:" help:"${warm} ($TIERD_WARM)."`
+	Cold        string `group:"tiers" placeholder:"dir:" help:"${cold} ($TIERD_COLD)."`
 	Backup      string `group:"tiers" placeholder:"dir:" help:"The second copy of cold, as cold ($TIERD_BACKUP)."`
-	Vector      string `group:"tiers" placeholder:"flat:" help:"flat: or pgvector: ($TIERD_VECTOR)."`
-	Embed       string `group:"tiers" placeholder:"static:" help:"static: or openai+https://host/v1?model=... ($TIERD_EMBED)."`
+	Vector      string `group:"tiers" placeholder:"flat:" help:"${vector}; memories, which use it, are to come ($TIERD_VECTOR)."`
+	Embed       string `group:"tiers" placeholder:"static:" help:"${embed}; memories, which use it, are to come ($TIERD_EMBED)."`
 	HotBytes    string `placeholder:"256MiB" help:"Bound of the memory: tier ($TIERD_HOT_BYTES)."`
 	AutoCreate  bool   `negatable:"" help:"Make unknown namespaces on first write; on unless --no-auto-create ($TIERD_AUTO_CREATE)."`
 	RequireKeys bool   `help:"Refuse requests without an API key ($TIERD_REQUIRE_KEYS)."`
@@ -57,9 +57,26 @@ func (p *process) loadConfig(flags map[string]string) (*config.Loaded, error) {
 func checkConfig(l *config.Loaded, now time.Time) []config.Fault {
 	faults := append(l.Check(now), checkDrivers(l)...)
 	if err := server.CheckBind(l.Listen, l.RequireKeys, l.TLSCert != "", l.Insecure); err != nil {
-		faults = append(faults, l.Fault("listen", "is refused: %v (--require-keys, --tls-cert with --tls-key, or --insecure)", err))
+		faults = append(faults, l.Fault("listen", "%v (--require-keys, --tls-cert with --tls-key, or --insecure)", err))
+	}
+	// What would be refused without insecure is worth a word with it.
+	if err := server.CheckBind(l.Listen, l.RequireKeys, l.TLSCert != "", false); err != nil && l.Insecure {
+		f := l.Fault("insecure", "whoever reaches %s is let in %s: see that something in front of it asks who comes, and encrypts", l.Listen, openTo(l))
+		f.Warning = true
+		faults = append(faults, f)
 	}
 	return faults
+}
+
+// openTo says what a bind that is insecure lacks.
+func openTo(l *config.Loaded) string {
+	switch {
+	case l.RequireKeys:
+		return "without TLS, so that others can read its key"
+	case l.TLSCert != "":
+		return "without an API key"
+	}
+	return "without an API key and without TLS"
 }
 
 // drivers returns the URL schemes that tierd.Open takes for a tier in this
@@ -80,14 +97,49 @@ func drivers(tier string) []string {
 	return nil
 }
 
+// driverNames says for the help of each tier's flag what it takes in this build.
+func driverNames() map[string]string {
+	out := map[string]string{}
+	for _, tier := range tierNames() {
+		var forms []string
+		for _, scheme := range drivers(tier) {
+			forms = append(forms, urlForm(scheme))
+		}
+		out[tier] = strings.Join(forms, ", ")
+		if i := len(forms) - 1; i > 0 {
+			out[tier] = strings.Join(forms[:i], ", ") + " or " + forms[i]
+		}
+	}
+	return out
+}
+
+// urlForm is what a URL of a scheme looks like.
+func urlForm(scheme string) string {
+	switch scheme {
+	case "memory", "flat", "static", "pgvector":
+		return scheme + ":"
+	case "sqlite":
+		return "sqlite:FILE"
+	case "dir":
+		return "dir:FOLDER"
+	case "s3":
+		return "s3://BUCKET/PREFIX?endpoint=..."
+	case "openai+https", "openai+http":
+		return scheme + "://HOST/v1?model=..."
+	}
+	return scheme + "://HOST"
+}
+
+func tierNames() []string { return []string{"hot", "warm", "cold", "backup", "vector", "embed"} }
+
 // checkDrivers refuses a tier whose driver is not in this build, before
 // anything is opened.
 func checkDrivers(l *config.Loaded) []config.Fault {
 	var faults []config.Fault
-	for _, tier := range []string{"hot", "warm", "cold", "backup", "vector", "embed"} {
+	for _, tier := range tierNames() {
 		scheme, _, _ := strings.Cut(l.Value(tier).Text, ":")
 		if slices.Contains(config.Schemes(tier), scheme) && !slices.Contains(drivers(tier), scheme) {
-			faults = append(faults, l.Fault(tier, "is %s:, which this build of tierd does not have: use %s:", scheme, strings.Join(drivers(tier), ":, ")))
+			faults = append(faults, l.Fault(tier, "this build of tierd has no driver for %s: yet: use %s:", scheme, strings.Join(drivers(tier), ":, ")))
 		}
 	}
 	return faults

@@ -36,6 +36,9 @@ func (c *watchCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
+	if c.NS != "" {
+		p.noteUnknown(ctx, service, c.NS)
+	}
 	w, err := service.Watch(ctx, &tiering.WatchOptions{
 		Namespace: c.NS, Prefix: c.Prefix, ID: c.ID, User: c.User, From: c.From, After: c.After, Data: c.Data, Previous: c.Previous,
 	})

@@ -3,14 +3,18 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
+	"io/fs"
+	"strings"
 
 	"github.com/tierd/tierd/tiering"
 )
 
 type putCommand struct {
 	Key      keyArg  `arg:"" name:"ns/id" help:"The document."`
-	File     string  `arg:"" optional:"" help:"File with the JSON value, - for standard input."`
-	Value    string  `placeholder:"JSON" help:"The JSON value itself."`
+	File     string  `arg:"" optional:"" name:"file" help:"File with the JSON value, - for standard input; what begins with {, [ or a double quote is the value itself."`
+	Value    string  `placeholder:"JSON" help:"The JSON value itself, whatever it begins with."`
 	IfAbsent bool    `help:"Only if nothing is stored yet."`
 	TTL      ttlFlag `name:"ttl" placeholder:"30m" help:"Life from now: seconds, 30m, 12h, 7d, or none."`
 	User     string  `placeholder:"NAME" help:"Owner of the document, fixed when it is created."`
@@ -19,7 +23,8 @@ type putCommand struct {
 }
 
 func (*putCommand) Help() string {
-	return examples(`tierd put agents/planner --value '{"step":1}'`, "tierd put agents/planner plan.json --if-version 3", "produce | tierd put agents/planner - --ttl 12h")
+	return "What is there is replaced, and its history stays. Without --ttl a document keeps the expiry that it has; a new one takes the policy's.\n\n" +
+		examples(`tierd put agents/planner '{"step":1}'`, "tierd put agents/turns --value 7", "tierd put agents/planner plan.json --if-version 3", "produce | tierd put agents/planner - --ttl 12h")
 }
 
 func (c *putCommand) Run(ctx context.Context, p *process) error {
@@ -28,8 +33,14 @@ func (c *putCommand) Run(ctx context.Context, p *process) error {
 	switch {
 	case (c.File == "") == (c.Value == ""):
 		return usagef("say what to put once: a file, - for standard input, or --value JSON")
+	case strings.HasPrefix(c.File, "{"), strings.HasPrefix(c.File, "["), strings.HasPrefix(c.File, `"`):
+		body = []byte(c.File) // as patch, query and ns set take it
 	case c.File != "":
-		if body, err = p.readInput(c.File); err != nil {
+		body, err = p.readInput(c.File)
+		if errors.Is(err, fs.ErrNotExist) && json.Valid([]byte(c.File)) {
+			return usagef("there is no file %s: a value of that form needs --value %s", c.File, c.File)
+		}
+		if err != nil {
 			return err
 		}
 	default:
@@ -188,6 +199,9 @@ func (c *rmCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
+	if r.Version == 0 && !p.json {
+		return p.printf("nothing stood at %s/%s: nothing was deleted\n", c.Key.NS, c.Key.ID)
+	}
 	return p.printReceipt("deleted", r)
 }
 
@@ -220,7 +234,7 @@ func (c *batchCommand) Run(ctx context.Context, p *process) error {
 	}
 	res, err := service.Batch(ctx, b)
 	if err != nil {
-		return err
+		return ofBatch(b, err)
 	}
 	if err := p.printBatch(b, res); err != nil {
 		return err
@@ -229,7 +243,7 @@ func (c *batchCommand) Run(ctx context.Context, p *process) error {
 		if r.Error != nil {
 			e := r.Error.Error()
 			e.Op = ""
-			return &opError{i, e}
+			return failedOp(b, i, e)
 		}
 	}
 	return nil
@@ -237,12 +251,42 @@ func (c *batchCommand) Run(ctx context.Context, p *process) error {
 
 // opError is the failure of one operation of a batch.
 type opError struct {
-	index int
-	err   *tiering.Error
+	name string // such as "operation 1 (put agents/b)"
+	err  error
 }
 
-func (e *opError) Error() string { return "operation " + itoa(e.index) + ": " + e.err.Error() }
+func (e *opError) Error() string { return e.name + ": " + e.err.Error() }
 func (e *opError) Unwrap() error { return e.err }
+
+// ofBatch says of an error that failed an atomic batch which operation it was.
+func ofBatch(b *tiering.Batch, err error) error {
+	if e, ok := errors.AsType[*tiering.Error](err); ok && e.Batch {
+		c := *e
+		c.Op = ""
+		return failedOp(b, e.FailedOp, &c)
+	}
+	return err
+}
+
+// failedOp is the error of operation i. What to do next is said in the fields
+// of an operation: batch has no flags for it.
+func failedOp(b *tiering.Batch, i int, e *tiering.Error) error {
+	name := "operation " + itoa(i)
+	if i < len(b.Ops) {
+		name += " (" + b.Ops[i].Op + " " + b.Ops[i].Namespace + "/" + b.Ops[i].ID + ")"
+	}
+	err := error(&opError{name, e})
+	switch e.Code {
+	case tiering.CodeVersionConflict:
+		if e.CurrentVersion == 0 {
+			return &advisedError{err, "nothing stands there now: leave if_version away, or make it 0"}
+		}
+		return &advisedError{err, fmt.Sprintf("version %d stands now: read it, then try again with \"if_version\":%d", e.CurrentVersion, e.CurrentVersion)}
+	case tiering.CodePreconditionRequired:
+		return &advisedError{err, `say which version you have read with "if_version":N; 0 is for a document that is not there yet`}
+	}
+	return err
+}
 
 func parseBatch(raw []byte) (*tiering.Batch, error) {
 	var ops []tiering.BatchOp

@@ -10,6 +10,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"time"
 )
 
@@ -25,7 +26,7 @@ func (l *Loaded) Check(now time.Time) []Fault {
 
 // Fault returns a fault of a setting, at the place that set it.
 func (l *Loaded) Fault(name, format string, args ...any) Fault {
-	return Fault{Setting: name, Source: l.Value(name).Source, Detail: name + " " + fmt.Sprintf(format, args...)}
+	return Fault{Setting: name, Source: l.Value(name).Source, Detail: fmt.Sprintf(format, args...)}
 }
 
 // checkFolders looks at the data folder and at every tier that is a folder.
@@ -65,8 +66,15 @@ func writable(path string) error {
 			return fmt.Errorf("%s is a file: name a folder", dir)
 		}
 		f, err := os.CreateTemp(dir, ".tierd-check-*")
-		if err != nil {
-			return fmt.Errorf("%s is not writable: change its owner or name another folder", dir)
+		switch {
+		case errors.Is(err, syscall.EROFS):
+			return fmt.Errorf("%s is on a read-only file system: name a folder on another one, or mount it writable", dir)
+		case errors.Is(err, fs.ErrPermission):
+			return fmt.Errorf("%s is not writable for this user: change its owner or name another folder", dir)
+		case errors.Is(err, syscall.ENOSPC):
+			return fmt.Errorf("%s is on a file system that is full: free some space or name another folder", dir)
+		case err != nil:
+			return fmt.Errorf("%s is not writable: name another folder: %w", dir, err)
 		}
 		return errors.Join(f.Close(), os.Remove(f.Name()))
 	}
@@ -128,7 +136,7 @@ func (l *Loaded) checkTLS(now time.Time) []Fault {
 	}
 	pair, err := tls.LoadX509KeyPair(l.TLSCert, l.TLSKey)
 	if err != nil {
-		return []Fault{l.Fault("tls_cert", "and tls_key do not go together: %s", strings.TrimPrefix(err.Error(), "tls: "))}
+		return []Fault{l.Fault("tls_cert", "does not go together with tls_key: %s", strings.TrimPrefix(err.Error(), "tls: "))}
 	}
 	leaf, err := x509.ParseCertificate(pair.Certificate[0])
 	if err != nil {

@@ -5,7 +5,9 @@
 // Every setting has one name. It is the key in the YAML file (hot_bytes), the
 // flag with dashes (--hot-bytes) and the variable in capitals
 // (TIERD_HOT_BYTES). An empty variable counts as unset, so that a compose file
-// may pass on a variable that nobody set.
+// may pass on a variable that nobody set. A relative path in the YAML file
+// counts from the file's own folder; everywhere else it counts from the working
+// directory.
 package config
 
 // Config is the effective configuration of a daemon.
@@ -58,8 +60,15 @@ type Fault struct {
 	Warning bool `json:"warning,omitempty"`
 }
 
-// String returns the place and the detail.
-func (f Fault) String() string { return f.Source + ": " + f.Detail }
+// String returns the place, the setting where the place does not name it, and
+// the detail.
+func (f Fault) String() string {
+	s := Setting{Name: f.Setting}
+	if f.Setting == "" || f.Source == s.Flag() || f.Source == s.Env() {
+		return f.Source + ": " + f.Detail
+	}
+	return f.Source + ": " + f.Setting + ": " + f.Detail
+}
 
 // Value returns one setting as it is in force; the zero Value when there is no
 // setting of that name.

@@ -87,7 +87,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 	}{
 		{"an unknown key", "listen: 127.0.0.1:0\nhott: redis://h\n", nil, nil, "tierd.yaml:2", `unknown key "hott" (did you mean "hot"?)`},
 		{"a flag's spelling in the file", "hot-bytes: 1MiB\n", nil, nil, "tierd.yaml:1", `did you mean "hot_bytes"?`},
-		{"a key twice", "hot: 'memory:'\nhot: 'memory:'\n", nil, nil, "tierd.yaml", "each setting once"},
+		{"a key twice", "hot: 'memory:'\nhot: 'memory:'\n", nil, nil, "tierd.yaml:2", `"hot" stands on line 1 already: write each setting once`},
 		{"no YAML", "listen: x\nhot: memory:\n", nil, nil, "tierd.yaml", "line 2"},
 		{"a list", "hot: [a]\n", nil, nil, "tierd.yaml:1", "one value"},
 		{"a bad value in the file", "\n\nauto_create: perhaps\n", nil, nil, "tierd.yaml:3", "true or false"},
@@ -110,7 +110,7 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		{"a certificate without its key", "", nil, map[string]string{"tls_cert": plain}, "--tls-cert", "set both or neither"},
 		{"a key without its certificate", "", nil, map[string]string{"tls_key": plain}, "--tls-key", "set both or neither"},
 		{"a certificate that is not there", "", nil, map[string]string{"tls_cert": filepath.Join(dir, "c.pem"), "tls_key": plain}, "--tls-cert", "cannot be read"},
-		{"a certificate that is none", "", nil, map[string]string{"tls_cert": plain, "tls_key": plain}, "--tls-cert", "do not go together"},
+		{"a certificate that is none", "", nil, map[string]string{"tls_cert": plain, "tls_key": plain}, "--tls-cert", "does not go together with tls_key"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			flags := map[string]string{"data": t.TempDir()}
@@ -129,6 +129,48 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 				t.Errorf("warning is %v", faults[0].Warning)
 			}
 		})
+	}
+}
+
+func TestAFaultNamesItsSettingOnce(t *testing.T) {
+	file := write(t, "tierd.yaml", "require_keys: perhaps\n")
+	for _, c := range []struct {
+		name string
+		src  Sources
+		want string
+	}{
+		{"a flag", Sources{Flags: map[string]string{"hot_bytes": "lots"}}, "--hot-bytes: use a size in bytes above 0, such as 268435456, 256MiB or 1GiB"},
+		{"a variable", Sources{Environ: []string{"TIERD_REQUIRE_KEYS=x"}}, "TIERD_REQUIRE_KEYS: use true or false"},
+		{"a line of a file, which does not name it", Sources{Flags: map[string]string{"config": file}}, file + ":1: require_keys: use true or false"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			faults := load(t, c.src).Faults
+			if len(faults) != 1 || faults[0].String() != c.want {
+				t.Errorf("got %q, want %q", faults, c.want)
+			}
+		})
+	}
+}
+
+// A file means the same wherever the daemon is started.
+func TestPathsInAFileCountFromItsFolder(t *testing.T) {
+	file := write(t, "tierd.yaml", "data: data\nwarm: 'sqlite:db/warm.db'\ncold: 'dir:/mnt/cold'\nbackup: 'dir:../backup'\ntls_cert: cert.pem\nhot: redis://h/0\n")
+	folder := filepath.Dir(file)
+	l := load(t, Sources{Flags: map[string]string{"config": file, "tls_key": "key.pem"}})
+	for name, want := range map[string]string{
+		"data": filepath.Join(folder, "data"), "warm": "sqlite:" + filepath.Join(folder, "db/warm.db"), "cold": "dir:/mnt/cold",
+		"backup": "dir:" + filepath.Join(filepath.Dir(folder), "backup"), "tls_cert": filepath.Join(folder, "cert.pem"),
+		"hot": "redis://h/0", "tls_key": "key.pem", "listen": "127.0.0.1:8437",
+	} {
+		if got := l.Value(name).Text; got != want {
+			t.Errorf("%s is %q, want %q", name, got, want)
+		}
+	}
+	if l.Data != filepath.Join(folder, "data") {
+		t.Errorf("Config has %q", l.Data)
+	}
+	if l := load(t, Sources{Flags: map[string]string{"data": "data", "cold": "dir:cold"}}); l.Data != "data" || l.Cold != "dir:cold" {
+		t.Errorf("flags have %q and %q: they count from the working directory", l.Data, l.Cold)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"path/filepath"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/yaml"
@@ -28,12 +29,16 @@ func readFile(path string) (fileLayer, []Fault) {
 		}
 		return layer, []Fault{{Source: path, Detail: detail}}
 	}
+	keys := mappingKeys(raw)
+	if faults := twice(path, keys); faults != nil {
+		return layer, faults
+	}
 	values, err := yaml.Parser().Unmarshal(raw)
 	if err != nil {
 		return layer, []Fault{{Source: path, Detail: yamlDetail(err)}}
 	}
 	var faults []Fault
-	for _, key := range mappingKeys(raw) {
+	for _, key := range keys {
 		at := fmt.Sprintf("%s:%d", path, key.Line)
 		if _, ok := find(key.Value); !ok {
 			faults = append(faults, Fault{Source: at, Detail: fmt.Sprintf("unknown key %q%s", key.Value, didYouMean(strings.ReplaceAll(key.Value, "-", "_"), names(), ""))})
@@ -52,11 +57,49 @@ func readFile(path string) (fileLayer, []Fault) {
 	return layer, faults
 }
 
-// mappingKeys returns the key nodes of the top-level mapping of a document
-// that was parsed already, so an error cannot come.
+// resolve makes the paths of the file count from its own folder: a daemon reads
+// the same file wherever it was started.
+func (f fileLayer) resolve(folder string) {
+	for name, text := range f.texts {
+		switch name {
+		case "data", "tls_cert", "tls_key":
+			f.texts[name] = under(folder, text)
+		case "warm", "cold", "backup":
+			scheme, path, ok := strings.Cut(text, ":")
+			if ok && (scheme == "dir" || scheme == "sqlite") {
+				f.texts[name] = scheme + ":" + under(folder, path)
+			}
+		}
+	}
+}
+
+// under joins a relative path to a folder. One that is absolute or empty stays.
+func under(folder, path string) string {
+	if path == "" || filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(folder, path)
+}
+
+// twice returns a fault for every key that stands again in a file.
+func twice(path string, keys []*yamlnode.Node) []Fault {
+	first := map[string]int{}
+	var faults []Fault
+	for _, key := range keys {
+		if line, ok := first[key.Value]; ok {
+			faults = append(faults, Fault{Source: fmt.Sprintf("%s:%d", path, key.Line), Detail: fmt.Sprintf("%q stands on line %d already: write each setting once", key.Value, line)})
+			continue
+		}
+		first[key.Value] = key.Line
+	}
+	return faults
+}
+
+// mappingKeys returns the key nodes of the top-level mapping, none when the
+// document is something else or cannot be parsed.
 func mappingKeys(raw []byte) []*yamlnode.Node {
 	var doc yamlnode.Node
-	if err := yamlnode.Unmarshal(raw, &doc); err != nil || len(doc.Content) == 0 {
+	if err := yamlnode.Unmarshal(raw, &doc); err != nil || len(doc.Content) == 0 || doc.Content[0].Kind != yamlnode.MappingNode {
 		return nil
 	}
 	var keys []*yamlnode.Node

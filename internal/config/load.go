@@ -2,6 +2,7 @@ package config
 
 import (
 	"fmt"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -43,6 +44,7 @@ func Load(src Sources) (*Loaded, error) {
 	}
 	if l.File != "" {
 		file, l.Faults = readFile(l.File)
+		file.resolve(filepath.Dir(l.File))
 	}
 	l.Faults = append(l.Faults, unknownVariables(variables, src.Others)...)
 
@@ -64,7 +66,7 @@ func Load(src Sources) (*Loaded, error) {
 			}
 			v, err := s.read(text)
 			if err != nil {
-				l.Faults = append(l.Faults, Fault{Setting: s.Name, Source: layer.source(s), Detail: s.Name + " " + err.Error()})
+				l.Faults = append(l.Faults, Fault{Setting: s.Name, Source: layer.source(s), Detail: err.Error()})
 				continue
 			}
 			values[s.Name] = v

@@ -2,6 +2,10 @@ package config
 
 import "fmt"
 
+// DidYouMean returns ` (did you mean "x"?)` for the closest of known, "" when
+// none is close.
+func DidYouMean(word string, known []string) string { return didYouMean(word, known, "") }
+
 // didYouMean returns ` (did you mean "x"?)` for the closest of known, with
 // prefix before it, "" when none is close.
 func didYouMean(word string, known []string, prefix string) string {

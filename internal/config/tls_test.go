@@ -43,9 +43,9 @@ func TestCertificates(t *testing.T) {
 		warning         bool
 	}{
 		{"a good pair", cert, key, "", false},
-		{"another certificate's key", cert, expiredKey, "do not go together", false},
-		{"the two files swapped", key, cert, "do not go together", false},
-		{"a key that is not there", cert, filepath.Join(t.TempDir(), "key.pem"), "tls_key cannot be read", false},
+		{"another certificate's key", cert, expiredKey, "--tls-cert: does not go together with tls_key", false},
+		{"the two files swapped", key, cert, "does not go together with tls_key", false},
+		{"a key that is not there", cert, filepath.Join(t.TempDir(), "key.pem"), "--tls-key: cannot be read", false},
 		{"a certificate that has expired", expired, expiredKey, "expired on", true},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -54,7 +54,7 @@ func TestCertificates(t *testing.T) {
 			switch {
 			case c.want == "" && len(faults) > 0:
 				t.Errorf("faults %v", faults)
-			case c.want != "" && (len(faults) != 1 || !strings.Contains(faults[0].Detail, c.want) || faults[0].Warning != c.warning):
+			case c.want != "" && (len(faults) != 1 || !strings.Contains(faults[0].String(), c.want) || faults[0].Warning != c.warning):
 				t.Errorf("faults %+v, want one with %q, warning %v", faults, c.want, c.warning)
 			}
 		})
