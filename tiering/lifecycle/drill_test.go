@@ -25,6 +25,7 @@ func (s *site) drill(from tiering.Copy) *lifecycle.DrillReport {
 }
 
 func TestDrill(t *testing.T) {
+	t.Parallel()
 	const documents = 7 // of populate, with three policies, less what is deleted
 	for _, c := range []struct {
 		name        string
@@ -87,6 +88,7 @@ func TestDrill(t *testing.T) {
 
 // TestDrillAfterARebuild: a store in its second life passes, from either bucket.
 func TestDrillAfterARebuild(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	populate(s)
 	s.rebuild(lifecycle.RebuildOptions{From: tiering.Primary})

@@ -56,6 +56,7 @@ func populate(s *site) {
 }
 
 func TestRebuildBringsEverythingBack(t *testing.T) {
+	t.Parallel()
 	for _, from := range []tiering.Copy{tiering.Primary, tiering.Backup} {
 		for _, memory := range []int{0, 1} { // 1: no body fits, all are read again
 			t.Run(fmt.Sprintf("from %s with %d bytes of memory", from, memory), func(t *testing.T) {
@@ -105,6 +106,7 @@ func TestRebuildBringsEverythingBack(t *testing.T) {
 // TestRebuiltStoreGoesOn: what a rebuilt store writes is archived in its own
 // life, and a second rebuild brings back both.
 func TestRebuiltStoreGoesOn(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	populate(s)
 	s.rebuild(lifecycle.RebuildOptions{From: tiering.Backup})
@@ -131,6 +133,7 @@ func TestRebuiltStoreGoesOn(t *testing.T) {
 // TestVersionsNeverRestart is race R28: warm dies with writes that were
 // acknowledged and never archived.
 func TestVersionsNeverRestart(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.namespace(siteTenant, "notes", tiering.Policy{})
 	for i := range 5 {
@@ -161,6 +164,7 @@ func TestVersionsNeverRestart(t *testing.T) {
 }
 
 func TestRebuildAsOf(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.namespace(siteTenant, "notes", tiering.Policy{})
 	s.put(note("k"), `1`)
@@ -214,6 +218,7 @@ func TestRebuildAsOf(t *testing.T) {
 }
 
 func TestRebuildEndsAtTheFirstGap(t *testing.T) {
+	t.Parallel()
 	damage := map[string]func(s *site, name string){
 		"a segment is gone": func(s *site, name string) { s.no(s.backup.Delete(s.ctx, name)) },
 		"a block of it is damaged": func(s *site, name string) {
@@ -263,6 +268,7 @@ func TestRebuildEndsAtTheFirstGap(t *testing.T) {
 // TestLineageNeverForks: every rebuild goes on from the last life that any
 // bucket knows of.
 func TestLineageNeverForks(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	populate(s)
 	first, err := s.warm.Epoch(s.ctx)
@@ -313,6 +319,7 @@ func TestLineageNeverForks(t *testing.T) {
 // TestAMergeAfterARebuildBringsNothingBack: what lay beyond the cut, and what an
 // erase order took, stays unseen whatever becomes of its segments.
 func TestAMergeAfterARebuildBringsNothingBack(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.namespace(siteTenant, "notes", tiering.Policy{})
 	s.put(note("k"), `1`)
@@ -362,6 +369,7 @@ func firstOf(errs [2]error) []error { return errs[:] }
 // TestOneRebuildWins: of two rebuilds from the same life one fails, and the
 // store that it was filling stays unusable.
 func TestOneRebuildWins(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	populate(s)
 	var err error
@@ -404,6 +412,7 @@ func (b *between) RestoreKeys(ctx context.Context, keys []warm.Restored) error {
 // TestRebuildIsBegunAgain: whatever step it dies at, the store cannot be used,
 // and the next run brings everything back.
 func TestRebuildIsBegunAgain(t *testing.T) {
+	t.Parallel()
 	died := errors.New("killed")
 	for name, prepare := range map[string]func(s *site, o *lifecycle.RebuildOptions){
 		"while keys are restored": func(s *site, o *lifecycle.RebuildOptions) {
@@ -461,6 +470,7 @@ func (d *dying) EndRestore(ctx context.Context) error {
 }
 
 func TestRebuildRefuses(t *testing.T) {
+	t.Parallel()
 	t.Run("a store that is not empty", func(t *testing.T) {
 		s := newSite(t)
 		populate(s)
@@ -515,6 +525,7 @@ func TestRebuildRefuses(t *testing.T) {
 // TestDeletionsOutliveTheCut: a revocation of an API key and an erase order
 // count whatever the time asked for.
 func TestDeletionsOutliveTheCut(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.namespace(siteTenant, "notes", tiering.Policy{})
 	apiKey := tiering.Key{Tenant: siteTenant, Namespace: tiering.APIKeyNamespace, ID: "k1"}
@@ -594,6 +605,7 @@ func TestDeletionsOutliveTheCut(t *testing.T) {
 // TestSessionsLiveOn: while the store stands still sessions do not age; what
 // had expired by then stays expired, and other documents keep their expiry.
 func TestSessionsLiveOn(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.namespace(siteTenant, "notes", tiering.Policy{})
 	s.namespace(siteTenant, "chats", tiering.Policy{Class: tiering.ClassSession, TTL: tiering.Duration(time.Hour)})
@@ -641,6 +653,7 @@ func TestSessionsLiveOn(t *testing.T) {
 }
 
 func TestRebuildKeepsDeletedNamespaces(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	s.namespace(siteTenant, "old", tiering.Policy{Class: tiering.ClassSession})
 	dropped, err := s.warm.DropNamespace(s.ctx, siteTenant, "old")
@@ -661,6 +674,7 @@ func TestRebuildKeepsDeletedNamespaces(t *testing.T) {
 // TestACopyInTheOtherBucketIsMadeAgain: the catalog of a rebuilt store says
 // that the other copy is missing until it was verified or made.
 func TestACopyInTheOtherBucketIsMadeAgain(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	populate(s)
 	s.primary = &coldtest.Memory{} // the disk was replaced

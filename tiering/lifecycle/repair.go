@@ -108,7 +108,8 @@ func (e *Engine) repairCopy(ctx context.Context, s *tiering.SegmentInfo, c tieri
 func (e *Engine) restoreCopies(ctx context.Context, s *tiering.SegmentInfo) error {
 	var failed []error
 	var again []tiering.Copy
-	for _, c := range bothCopies() {
+	both := bothCopies()
+	for _, c := range both {
 		_, err := e.checkCopy(ctx, *s, c, false)
 		state, known := stateOf(err)
 		e.Recorder.CopyChecked(c, err)
@@ -123,7 +124,7 @@ func (e *Engine) restoreCopies(ctx context.Context, s *tiering.SegmentInfo) erro
 			again = append(again, c)
 		}
 	}
-	if len(again) == len(bothCopies()) {
+	if len(again) == len(both) {
 		return tiering.Errorf(tiering.CodeCorrupt, "neither copy of %s is sound", s.Name)
 	}
 	for _, c := range again {

@@ -131,8 +131,3 @@ func surveyOne(ctx context.Context, b cold.Bucket, info cold.ObjectInfo) (*objec
 func (o *object) starts(to int64) bool {
 	return !o.damaged && to > 0 && (len(o.ranges) == 0 || o.ranges[0].From <= to)
 }
-
-// within reports whether all of the object counts up to a position.
-func (o *object) within(to int64) bool {
-	return len(o.ranges) > 0 && o.ranges[len(o.ranges)-1].To <= to
-}

@@ -57,6 +57,7 @@ func flip(data []byte) []byte {
 }
 
 func TestVerifyFindsAndRepairs(t *testing.T) {
+	t.Parallel()
 	cut := func(data []byte) []byte { return data[:len(data)-1] }
 	for _, c := range []struct {
 		name   string
@@ -128,6 +129,7 @@ func TestVerifyFindsAndRepairs(t *testing.T) {
 // TestVerifyMarksTheCatalog: a copy that is not sound is not counted on from
 // then on, and the replicator replaces it.
 func TestVerifyMarksTheCatalog(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	populate(s)
 	names := s.segments()
@@ -152,6 +154,7 @@ func TestVerifyMarksTheCatalog(t *testing.T) {
 // TestAnUnreachableBucketIsNoDamage: what cannot be asked is not marked, and
 // the other bucket is looked at.
 func TestAnUnreachableBucketIsNoDamage(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	populate(s)
 	s.edit(s.backup, s.segments()[0], flip)
@@ -174,6 +177,7 @@ func TestAnUnreachableBucketIsNoDamage(t *testing.T) {
 }
 
 func TestVerifyTellsStrangers(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	populate(s)
 	s.backup.Replace("seg/01left-1.tseg", []byte("left by a crash"))
@@ -186,6 +190,7 @@ func TestVerifyTellsStrangers(t *testing.T) {
 
 // TestVerifyKeepsMarkersAndOrdersInBothBuckets: each bucket has to be enough.
 func TestVerifyKeepsMarkersAndOrdersInBothBuckets(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	populate(s)
 	s.rebuild(lifecycle.RebuildOptions{From: tiering.Primary})
@@ -211,6 +216,7 @@ func TestVerifyKeepsMarkersAndOrdersInBothBuckets(t *testing.T) {
 }
 
 func TestVerifyRefusesAnUnknownDepth(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	if _, err := s.engine.Verify(s.ctx, lifecycle.VerifyOptions{Depth: "deep"}); !errors.Is(err, tiering.ErrInvalid) {
 		t.Errorf("got %v", err)
@@ -220,6 +226,7 @@ func TestVerifyRefusesAnUnknownDepth(t *testing.T) {
 // TestSamplingRepairs: the verify worker meets a damaged copy by chance, and at
 // once when a reader met it.
 func TestSamplingRepairs(t *testing.T) {
+	t.Parallel()
 	harmed := func(t *testing.T, every time.Duration) (*site, string, *checks) {
 		s := newSite(t)
 		populate(s)
@@ -300,6 +307,7 @@ func count(yes bool) int {
 // TestARepairDoesNotBringBackWhatWasCollected: a segment that leaves the catalog
 // while a copy of it is made leaves the bucket too.
 func TestARepairDoesNotBringBackWhatWasCollected(t *testing.T) {
+	t.Parallel()
 	s := newSite(t)
 	populate(s)
 	name := s.segments()[0]
