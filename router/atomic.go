@@ -100,6 +100,11 @@ func (r *Router) prepareOp(ctx context.Context, op tiering.BatchOp) (*atomicOp, 
 		a.mutation = &mutation{cond: o.If}
 		return a, err
 	case "put", "patch", "edit":
+		if op.Op == "patch" {
+			if err := r.sightless(op.Namespace, patchKind(op.Data), op.Data); err != nil {
+				return nil, err
+			}
+		}
 		a.policy, a.mutation, err = r.mutation(ctx, tiering.VerbWrite, op.Namespace, op.ID, o, op.User)
 	case "delete":
 		a.policy, a.mutation, err = r.mutation(ctx, tiering.VerbDelete, op.Namespace, op.ID, o, "")
@@ -243,10 +248,13 @@ func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
 	} else {
 		doc, err = op.patch(s.base)
 	}
-	if err != nil {
-		return err
+	if err == nil {
+		err = op.policy.check(doc)
 	}
-	if err := op.policy.check(doc); err != nil {
+	if err != nil && op.Op != "put" { // what is wrong with a put is its own
+		err = op.mutation.told(err)
+	}
+	if err != nil {
 		return err
 	}
 	row := op.mutation.row

@@ -77,6 +77,7 @@ func (r *Router) finishAtomic(ctx context.Context, t *atomicRun, results [][]war
 		}
 	}
 	t.readOwn(t.results, results)
+	t.hideValues(t.results)
 	return &tiering.BatchResult{Results: t.results}, nil
 }
 
@@ -117,6 +118,16 @@ func (t *atomicRun) readOwn(answers []tiering.OpResult, results [][]warm.Result)
 	}
 }
 
+// hideValues takes the values of edits from a caller who may not read them. They
+// are stored with an Idempotency-Key all the same: who repeats the batch may.
+func (t *atomicRun) hideValues(answers []tiering.OpResult) {
+	for i, op := range t.ops {
+		if i < len(answers) && op.mutation.blind {
+			answers[i].Values = nil
+		}
+	}
+}
+
 func (op *atomicOp) writes() bool { return op.Op != "get" && op.Op != "check" }
 
 // replayedBatch answers a batch that was committed before.
@@ -151,6 +162,7 @@ func replayedBatch(t *atomicRun, results [][]warm.Result) (*tiering.BatchResult,
 			out.Results[i].Status = http.StatusCreated
 		}
 	}
+	t.hideValues(out.Results)
 	return out, nil
 }
 

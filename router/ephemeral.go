@@ -28,13 +28,11 @@ func (r *Router) swap(ctx context.Context, p *policy, m *mutation, next func(bas
 			return nil, anotherStands(at.version)
 		}
 		doc, err := next(at)
-		if err != nil {
-			return nil, err
+		if err == nil && doc != nil {
+			err = p.check(doc)
 		}
-		if doc != nil {
-			if err := p.check(doc); err != nil {
-				return nil, err
-			}
+		if err != nil {
+			return nil, m.told(err)
 		}
 		e, ok, err := r.swapHot(ctx, m.key, tiering.IfVersion(at.version), doc, ephemeralLife(p, m))
 		if err != nil {

@@ -62,7 +62,7 @@ func (r *Router) mutation(ctx context.Context, verb tiering.Verb, ns, id string,
 	if !p.Durable() && (owner != "" || o.IdempotencyKey != "") {
 		return nil, nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: user and Idempotency-Key need a durable class", ns)
 	}
-	m := &mutation{key: key, cond: o.If, row: warm.Row{
+	m := &mutation{key: key, cond: o.If, blind: r.blind(ns), row: warm.Row{
 		Op: tiering.OpPut, User: owner, Query: *p.Query,
 		Expiry: warm.Expiry{TTL: o.TTL, New: p.TTL.Std(), Slide: p.Sliding()},
 	}}
@@ -140,6 +140,9 @@ func (r *Router) patch(ctx context.Context, ns, id string, kind tiering.PatchKin
 	if err != nil {
 		return nil, err
 	}
+	if err := r.sightless(ns, kind, patch); err != nil {
+		return nil, err
+	}
 	p, m, err := r.mutation(ctx, tiering.VerbWrite, ns, id, o, "")
 	if err != nil {
 		return nil, err
@@ -207,6 +210,9 @@ func (r *Router) apply(ctx context.Context, ns, id string, ops []tiering.EditOp,
 			return nil, &tiering.Error{Code: tiering.CodeCorrupt, Tier: tiering.Warm, Err: err, Detail: "the stored answer cannot be read"}
 		}
 	}
+	if m.blind {
+		out.Values = nil
+	}
 	return out, nil
 }
 
@@ -226,7 +232,7 @@ func (r *Router) compute(ctx context.Context, op string, p *policy, m *mutation,
 		}
 		row := m.row
 		row.Body, row.Digest = doc, tiering.DigestOf(doc)
-		return row, err
+		return row, m.told(err)
 	}
 	return r.write(ctx, op, p, m)
 }

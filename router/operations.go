@@ -81,10 +81,20 @@ func (r *Router) byHand(ctx context.Context, ns, id string, move func(context.Co
 			return nil, err
 		}
 		if done {
-			return r.explainKey(ctx, key, p)
+			return r.moved(ctx, key, p)
 		}
 	}
 	return nil, &tiering.Error{Code: tiering.CodeUnavailable, RetryAfter: demoteRetry, Detail: "the document changes all the time: try again"}
+}
+
+// moved answers a move by hand: with all that explain says, or, where the
+// principal may not read, with the document's metadata alone.
+func (r *Router) moved(ctx context.Context, key tiering.Key, p *policy) (*tiering.Explanation, error) {
+	e, err := r.explainKey(ctx, key, p)
+	if err != nil || !r.blind(key.Namespace) {
+		return e, err
+	}
+	return &tiering.Explanation{Meta: e.Meta, State: e.State}, nil
 }
 
 // demote is one try. The guards are warm's; what they ask for is told apart

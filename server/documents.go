@@ -59,7 +59,7 @@ func documentOperations() []*operation {
 			id: "patchDocument", method: http.MethodPatch, path: statePath, tag: "documents",
 			summary: "Change parts of a document",
 			about: "The Content-Type says how: a merge patch (RFC 7396; an absent document starts from {}) or a JSON patch (RFC 6902; 404 when absent). " +
-				"application/json is refused, because it does not say which.",
+				"application/json is refused, because it does not say which. A JSON patch with test, copy or move needs a key that may read, as these tell what stands.",
 			query:   []param{ttlParam},
 			headers: writeHeaders,
 			body: &body{about: "The patch.", media: []media{

@@ -1,7 +1,6 @@
 package server
 
 import (
-	"encoding/json"
 	"net/http"
 
 	"github.com/tierd/tierd/tiering"
@@ -12,7 +11,7 @@ func editOperations() []*operation {
 		{
 			id: "editDocument", method: http.MethodPost, path: "/v1/edit/{ns}/{id...}", tag: "documents",
 			summary: "Edit parts of a document by operations",
-			about:   "Runs the operations in order, all or none, creating what is missing, and answers the new value under each pointer. Numbers are computed as decimals.",
+			about:   "Runs the operations in order, all or none, creating what is missing, and answers the new value under each pointer, unless the API key may not read. Numbers are computed as decimals.",
 			query:   []param{ttlParam},
 			headers: writeHeaders,
 			body: &body{about: "The operations.", component: "EditRequest", media: []media{{"application/json", ref("EditRequest"),
@@ -65,9 +64,6 @@ func (c *call) editDocument() error {
 	edited, err := c.svc.Apply(c.ctx(), c.ns, c.id, req.Ops, &w)
 	if err != nil {
 		return err
-	}
-	if edited.Values == nil {
-		edited.Values = []json.RawMessage{}
 	}
 	return c.replyReceipt(&edited.Receipt, edited)
 }

@@ -79,8 +79,5 @@ func (c *call) explainDocument() error {
 	if err != nil {
 		return err
 	}
-	if e.Copies == nil {
-		e.Copies = []tiering.CopyPlace{}
-	}
 	return c.reply(http.StatusOK, e)
 }

@@ -23,7 +23,7 @@ var (
 // operateOperations are moves by hand and what an operator asks of a node.
 func operateOperations() []*operation {
 	moveCodes := []tiering.Code{tiering.CodeNotFound, tiering.CodeWrongKind, tiering.CodeUnsupported, tiering.CodeCorrupt}
-	moved := []answer{{http.StatusOK, "Where the document lies now.", nil, jsonOf("Explanation", exampleExplanation)}}
+	moved := []answer{{http.StatusOK, "Where the document lies now; to an API key without the read verb, its metadata alone.", nil, jsonOf("Explanation", exampleExplanation)}}
 	return []*operation{
 		{
 			id: "demoteDocument", method: http.MethodPost, path: "/v1/demote/{ns}/{id...}", tag: "operations",
@@ -120,9 +120,6 @@ func (c *call) promoteDocument() error {
 func (c *call) replyExplanation(e *tiering.Explanation, err error) error {
 	if err != nil {
 		return err
-	}
-	if e.Copies == nil {
-		e.Copies = []tiering.CopyPlace{}
 	}
 	return c.reply(http.StatusOK, e)
 }

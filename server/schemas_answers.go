@@ -46,7 +46,7 @@ func documentSchemas(c map[string]*huma.Schema) {
 	cursor := may("next_cursor", "The cursor of the next page; absent on the last.", str())
 	c["Receipt"] = object("The answer to a write.", receiptProperties()...)
 	c["Edited"] = object("The answer to an edit.", join(receiptProperties(), []property{
-		must("values", "The new value under each operation's pointer, in order; null where it was removed.", list(anyJSON()))})...)
+		may("values", "The new value under each operation's pointer, in order; null where it was removed. Absent when the API key may not read.", list(anyJSON()))})...)
 	c["Document"] = object("One version with its bytes.", join(metaProperties(), []property{
 		may("data", "The document.", anyJSON()),
 		may("tier", "Where the bytes came from.", tierEnum()),
@@ -78,9 +78,9 @@ func documentSchemas(c map[string]*huma.Schema) {
 		may("blocked", "What stands in the way now.", list(str())))
 	c["Explanation"] = object("Where a document lies and what happens next.", join(metaProperties(), []property{
 		must("state", "Whether it can be read.", enum("live", "expired", "deleted", "absent")),
-		must("policy", "The policy in force.", ref("Policy")),
-		must("copies", "Where its current version lies.", list(ref("CopyPlace"))),
-		must("next", "What happens next.", ref("Action")),
+		may("policy", "The policy in force.", ref("Policy")),
+		may("copies", "Where its current version lies.", list(ref("CopyPlace"))),
+		may("next", "What happens next.", ref("Action")),
 		may("accessed_at", "The last known read or write.", instant()),
 		may("locks", "What holds it now.", list(str())),
 		may("versions", "Its versions.", list(ref("VersionInfo"))),

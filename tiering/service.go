@@ -237,10 +237,10 @@ type EditOp struct {
 }
 
 // Edited answers Apply: Values holds the new value under each op's pointer,
-// null where it was removed.
+// null where it was removed. It is nil for a principal that may not read.
 type Edited struct {
 	Receipt
-	Values []json.RawMessage `json:"values"`
+	Values []json.RawMessage `json:"values,omitempty"`
 }
 
 // ListOptions pages through documents in id order.
@@ -298,13 +298,14 @@ type History struct {
 	NextCursor string        `json:"next_cursor,omitempty"`
 }
 
-// Explanation says where each copy of a document is, and what happens next.
+// Explanation says where each copy of a document is, and what happens next. A
+// move by hand answers a principal that may not read with Meta and State alone.
 type Explanation struct {
 	Meta
 	State    string        `json:"state"` // live, expired, deleted or absent
-	Policy   Policy        `json:"policy"`
-	Copies   []CopyPlace   `json:"copies"`
-	Next     Action        `json:"next"`
+	Policy   Policy        `json:"policy,omitzero"`
+	Copies   []CopyPlace   `json:"copies,omitempty"`
+	Next     Action        `json:"next,omitzero"`
 	Accessed time.Time     `json:"accessed_at,omitzero"`
 	Locks    []string      `json:"locks,omitempty"`
 	Versions []VersionInfo `json:"versions,omitempty"`

@@ -34,6 +34,27 @@ func JSONPatch(doc, patch []byte) ([]byte, error) {
 	return t.bytes(), nil
 }
 
+// PatchReads returns the first operation of a JSON patch that tells or copies
+// what stands somewhere in the document (test, copy or move) and its index; op
+// is "" when there is none. A patch that is not one is invalid as for JSONPatch.
+func PatchReads(patch []byte) (op string, index int, err error) {
+	patch, err = compact(patch, tiering.MaxDepth+patchWrap)
+	if err != nil {
+		return "", 0, err
+	}
+	ops, err := parsePatch(patch)
+	if err != nil {
+		return "", 0, err
+	}
+	for i, op := range ops {
+		switch op.op {
+		case "test", "copy", "move":
+			return op.op, i, nil
+		}
+	}
+	return "", 0, nil
+}
+
 // inOp says which operation of several failed, and where in the document when
 // err does not.
 func inOp(err error, i int, name string, at Pointer) error {
