@@ -97,7 +97,7 @@ func (s *Store) commitLocked(ctx context.Context, id uuid.UUID, w want, names ma
 		var flushed *state
 		err = s.transact(ctx, func(t *txn) error {
 			kept, flushed = false, nil
-			st, err := t.gather(`BEGIN`, w, names)
+			st, err := s.gather(t.ctx, t.conn, w, names)
 			if err != nil {
 				return err
 			}
@@ -149,7 +149,7 @@ func (s *Store) outcome(ctx context.Context, q querier, id uuid.UUID) (results [
 // Resolve implements warm.Committer. The insert of the id waits for an
 // original that is under way.
 func (s *Store) Resolve(ctx context.Context, b *warm.Batch) (results [][]warm.Result, committed bool, err error) {
-	err = s.read(ctx, func(querier) error {
+	err = s.twice(ctx, func() error {
 		if _, err := s.writers.Exec(ctx, `INSERT INTO batch (at, id) VALUES (`+nowFrom+`, $2) ON CONFLICT (id) DO NOTHING`, s.fixedNow(), b.ID); err != nil {
 			return err
 		}

@@ -1,6 +1,7 @@
 package postgres
 
 import (
+	"context"
 	"hash/fnv"
 	"slices"
 	"time"
@@ -109,9 +110,9 @@ type want struct {
 	lock     bool
 }
 
-// gather reads, in one round trip, the state that a transaction decides on;
-// with lock set, under locks that last until it ends. begin comes first.
-func (t *txn) gather(begin string, w want, names map[nsKey]spaceID) (*state, error) {
+// gather reads, in one round trip, the state that is decided on. With lock set
+// it begins a transaction, and what it reads stays locked until that ends.
+func (s *Store) gather(ctx context.Context, q querier, w want, names map[nsKey]spaceID) (*state, error) {
 	st := &state{spaces: map[nsKey]*space{}, entries: map[tiering.Key]*entry{}, requests: map[requestKey]stored{}, docs: map[tiering.Key][]byte{}}
 	nids := numbers(names)
 	keys := make([]tiering.Key, 0, len(w.keys)) // of namespaces that have a row
@@ -123,15 +124,13 @@ func (t *txn) gather(begin string, w want, names map[nsKey]spaceID) (*state, err
 		}
 	}
 	b := &pgx.Batch{}
-	if begin != "" {
-		b.Queue(begin)
-	}
 	if w.lock {
-		class, number := t.s.lockArgs(names, w.requests)
+		b.Queue(`BEGIN`)
+		class, number := s.lockArgs(names, w.requests)
 		b.Queue(lockSpaces, class, number)
 		b.Queue(lockHeads, keyNids, ids)
 	}
-	b.Queue(`SELECT `+nowFrom, t.s.fixedNow()).QueryRow(t.scanNow)
+	b.Queue(`SELECT `+nowFrom, s.fixedNow()).QueryRow(func(row pgx.Row) error { return scanTime(row, &st.now) })
 	b.Queue(readSpaces, nids).Query(func(rows pgx.Rows) error {
 		return drain(rows, func(row pgx.Rows) error {
 			n, err := scanSpace(row)
@@ -177,9 +176,7 @@ func (t *txn) gather(begin string, w want, names map[nsKey]spaceID) (*state, err
 			})
 		})
 	}
-	err := t.conn.SendBatch(t.ctx, b).Close()
-	st.now = t.now
-	return st, err
+	return st, q.SendBatch(ctx, b).Close()
 }
 
 // requestsOf returns the idempotency keys of changes, sorted, each once; twice

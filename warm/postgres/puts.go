@@ -349,14 +349,8 @@ func (s *Store) say(ctx context.Context, changes []warm.Change, results [][]warm
 	if err != nil {
 		return err
 	}
-	return s.read(ctx, func(querier) error {
-		conn, err := s.readers.Acquire(ctx)
-		if err != nil {
-			return err
-		}
-		defer conn.Release()
-		t := &txn{s: s, ctx: ctx, conn: conn}
-		st, err := t.gather("", w, names)
+	return s.read(ctx, func(q querier) error {
+		st, err := s.gather(ctx, q, w, names)
 		if err != nil {
 			return err
 		}

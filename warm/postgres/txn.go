@@ -53,7 +53,7 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 	return s.transact(ctx, func(t *txn) error {
 		b := &pgx.Batch{}
 		b.Queue(`BEGIN`)
-		b.Queue(`SELECT `+nowFrom, s.fixedNow()).QueryRow(t.scanNow)
+		b.Queue(`SELECT `+nowFrom, s.fixedNow()).QueryRow(func(row pgx.Row) error { return scanTime(row, &t.now) })
 		if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
 			return err
 		}
@@ -64,10 +64,10 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 	})
 }
 
-func (t *txn) scanNow(row pgx.Row) error {
-	var now int64
-	err := row.Scan(&now)
-	t.now = fromMicros(now)
+func scanTime(row pgx.Row, to *time.Time) error {
+	var at int64
+	err := row.Scan(&at)
+	*to = fromMicros(at)
 	return err
 }
 
@@ -194,12 +194,18 @@ func orRollback(err error) error {
 
 // read runs fn on a connection that reads, once more when the connection
 // turned out to be dead: after the server was restarted, say.
+// fn takes no other connection: enough callers that did would wait for each
+// other.
 func (s *Store) read(ctx context.Context, fn func(querier) error) error {
+	return s.twice(ctx, func() error { return s.readOnce(ctx, fn) })
+}
+
+func (s *Store) twice(ctx context.Context, fn func() error) error {
 	for try := 0; ; try++ {
 		if err := s.alive(ctx); err != nil {
 			return err
 		}
-		err := s.readOnce(ctx, fn)
+		err := fn()
 		if err == nil || ctx.Err() != nil || try > 0 || !lost(err) {
 			if end := ctx.Err(); err != nil && end != nil {
 				return end
