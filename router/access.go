@@ -73,9 +73,19 @@ func (r *Router) mayRead(owner string) bool {
 // foreign refuses a write of a document that has another owner.
 func (r *Router) foreign() error {
 	if r.who.Scope.User != "" {
-		return tiering.Errorf(tiering.CodeForbidden, "the document belongs to another user")
+		return errForeign()
 	}
 	return tiering.Errorf(tiering.CodeWrongKind, "the document belongs to another user: a user is fixed when the key is created")
+}
+
+func errForeign() *tiering.Error {
+	return tiering.Errorf(tiering.CodeForbidden, "the document belongs to another user")
+}
+
+// foreign reports whether what stands is not for the caller of m to know of.
+// That is judged before m's condition: a conflict names the version that stands.
+func (m *mutation) foreign(version int64, owner string) bool {
+	return m.limit != "" && version != 0 && owner != m.limit
 }
 
 // ownerOf joins the user a caller asked for with the principal's own.

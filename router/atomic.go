@@ -212,19 +212,28 @@ func (t *atomicRun) decide(current []warm.Current) ([]warm.Change, error) {
 
 // step runs one operation.
 func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
-	if !op.mutation.cond.Holds(s.version) {
-		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: s.version, Detail: "another version stands: nothing of the batch was done"}
-	}
+	// The owner is judged before the condition, whose refusal names a version:
+	// to a read, what is another's does not stand.
 	visible := t.owner == "" || !s.live || s.user == t.owner
+	version := s.version
+	switch {
+	case !visible && op.writes():
+		return tiering.Errorf(tiering.CodeForbidden, "the document belongs to another user: nothing of the batch was done")
+	case !visible:
+		version = 0
+	}
+	if !op.mutation.cond.Holds(version) {
+		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: version, Detail: "another version stands: nothing of the batch was done"}
+	}
 	res := &t.results[i]
 	*res = tiering.OpResult{Status: http.StatusOK}
 	op.change, op.row = -1, -1
 	switch op.Op {
 	case "check", "get":
-		if s.version == 0 && op.IfVersion == nil || !visible {
+		if version == 0 && op.IfVersion == nil {
 			return tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key: nothing of the batch was done")
 		}
-		if op.Op == "get" && s.version != 0 {
+		if op.Op == "get" && version != 0 {
 			res.Document = &tiering.Document{Meta: s.head.Meta(), Body: s.body, Tier: tiering.Warm}
 		}
 		return nil
@@ -237,9 +246,6 @@ func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
 		}
 		s.base, s.live, s.deleted = base{}, false, true
 		return nil
-	}
-	if !visible {
-		return tiering.Errorf(tiering.CodeForbidden, "the document belongs to another user: nothing of the batch was done")
 	}
 	var doc []byte
 	var err error

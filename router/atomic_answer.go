@@ -172,7 +172,7 @@ func (r *Router) atomicRefusal(ctx context.Context, t *atomicRun, results [][]wa
 		if op.change < 0 || op.change >= len(results) {
 			continue
 		}
-		m := &mutation{key: op.key, cond: tiering.IfVersion(1), row: warm.Row{Op: tiering.OpPut}, result: results[op.change][op.row]}
+		m := &mutation{key: op.key, cond: tiering.IfVersion(1), limit: t.owner, row: warm.Row{Op: tiering.OpPut}, result: results[op.change][op.row]}
 		if s := m.result.Status; s == warm.Done || s == warm.NoChange {
 			continue
 		}

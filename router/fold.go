@@ -130,6 +130,9 @@ func (pc *preparedChain) evaluate() []warm.Row {
 		row := m.row
 		if !m.cond.Holds(at.version) {
 			m.probeErr = anotherStands(at.version)
+			if m.foreign(at.version, at.user) {
+				m.probeErr = errForeign()
+			}
 			continue
 		}
 		if m.eval != nil {
@@ -189,7 +192,7 @@ func (pc *preparedChain) settle(results []warm.Result) {
 			m.hint = nil
 			pc.again = append(pc.again, m)
 		case m.probe && r.Status == warm.Conflict:
-			m.finish(warm.Result{}, withCurrent(m.probeErr, r.Head))
+			m.finish(warm.Result{}, m.withCurrent(m.probeErr, r.Head))
 		default:
 			if pc.known && r.Status == warm.Done {
 				pc.base = &base{version: r.Head.Version, body: pc.bases[i].body, user: r.Head.User}
@@ -199,9 +202,9 @@ func (pc *preparedChain) settle(results []warm.Result) {
 	}
 }
 
-func withCurrent(err error, h warm.Head) error {
+func (m *mutation) withCurrent(err error, h warm.Head) error {
 	var e *tiering.Error
-	if !errors.As(err, &e) || e.Code != tiering.CodeVersionConflict || h.Op.Deleting() {
+	if !errors.As(err, &e) || e.Code != tiering.CodeVersionConflict || h.Op.Deleting() || m.foreign(h.Version, h.User) {
 		return err
 	}
 	c := *e

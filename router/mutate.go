@@ -62,7 +62,7 @@ func (r *Router) mutation(ctx context.Context, verb tiering.Verb, ns, id string,
 	if !p.Durable() && (owner != "" || o.IdempotencyKey != "") {
 		return nil, nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: user and Idempotency-Key need a durable class", ns)
 	}
-	m := &mutation{key: key, cond: o.If, blind: r.blind(ns), row: warm.Row{
+	m := &mutation{key: key, cond: o.If, blind: r.blind(ns), limit: r.who.Scope.User, row: warm.Row{
 		Op: tiering.OpPut, User: owner, Query: *p.Query,
 		Expiry: warm.Expiry{TTL: o.TTL, New: p.TTL.Std(), Slide: p.Sliding()},
 	}}
@@ -329,12 +329,9 @@ func (r *Router) rollback(ctx context.Context, ns, id string, version int64, o t
 	if !p.Durable() {
 		return nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: it has no history", ns)
 	}
-	v, err := r.version(ctx, key, version)
+	v, err := r.ownVersion(ctx, key, version)
 	if err != nil {
 		return nil, err
-	}
-	if !r.mayRead(v.user) {
-		return nil, noVersion(version)
 	}
 	if v.op.Deleting() {
 		return nil, tiering.Unprocessablef("/version", "version %d is a deletion: delete the document instead", version)

@@ -32,14 +32,37 @@ func (s stored) document(key tiering.Key) *tiering.Document {
 	}}
 }
 
+// ownVersion is version where the principal may see it. One of another owner is
+// answered like one that never was, also once it is gone: that it was there says
+// how far the key's versions have come.
+func (r *Router) ownVersion(ctx context.Context, key tiering.Key, version int64) (stored, error) {
+	v, err := r.version(ctx, key, version)
+	if err == nil && !r.mayRead(v.user) {
+		return stored{}, noVersion(version)
+	}
+	if r.who.Scope.User != "" && tiering.CodeOf(err) == tiering.CodeGone {
+		head, herr := r.Warm.Head(ctx, key)
+		switch {
+		case herr != nil:
+			return stored{}, tiering.Wrap(herr, "", tiering.Warm, key)
+		case !r.mayRead(head.Head.User):
+			return stored{}, noVersion(version)
+		}
+	}
+	return v, err
+}
+
 // past reads history: a version by number, or the one that stood at a time.
-func (r *core) past(ctx context.Context, key tiering.Key, o tiering.GetOptions) (*tiering.Document, error) {
+func (r *Router) past(ctx context.Context, key tiering.Key, o tiering.GetOptions) (*tiering.Document, error) {
 	var v stored
 	var err error
 	if o.Version > 0 {
-		v, err = r.version(ctx, key, o.Version)
+		v, err = r.ownVersion(ctx, key, o.Version)
 	} else {
 		v, err = r.asOf(ctx, key, o.AsOf)
+		if err == nil && !r.mayRead(v.user) {
+			err = tiering.Errorf(tiering.CodeNotFound, "nothing stood under the key then")
+		}
 	}
 	if err != nil {
 		return nil, err
@@ -263,12 +286,9 @@ func (r *Router) diff(ctx context.Context, ns, id string, from, to int64) (json.
 	}
 	var bodies [2][]byte
 	for i, n := range []int64{from, to} {
-		v, err := r.version(ctx, key, n)
+		v, err := r.ownVersion(ctx, key, n) // the key may have had another owner before it was deleted
 		if err != nil {
 			return nil, err
-		}
-		if !r.mayRead(v.user) { // the key had another owner before it was deleted
-			return nil, noVersion(n)
 		}
 		if v.op.Deleting() {
 			return nil, tiering.Unprocessablef("", "version %d is a deletion: it has no content to compare", n)

@@ -36,6 +36,8 @@ type mutation struct {
 	eval func(base) (warm.Row, error)
 	// hint is where the caller saw the key; nil when it did not look.
 	hint *base
+	// limit is the user that the caller is limited to; "" for none.
+	limit string
 	// blind: the caller may not read, so faults must not quote what stands.
 	blind bool
 	// before is what eval last computed on.

@@ -91,11 +91,13 @@ func (r *Router) find(ctx context.Context, key tiering.Key, p *policy, o tiering
 		return r.visible(d, err)
 	case o.Strong:
 		d, err := r.strong(ctx, key, p, o.MinVersion)
+		d, err = r.ownFloor(ctx, key, o.MinVersion, d, err)
 		return r.orDefault(key, d, err, nil, o)
 	}
 	deadline := p.LoadDeadline.Std()
 	if deadline == 0 || len(defaultOf(p, o)) == 0 {
 		d, err := r.cached(ctx, key, p, o.MinVersion)
+		d, err = r.ownFloor(ctx, key, o.MinVersion, d, err)
 		return r.orDefault(key, d, err, p, o)
 	}
 	quick, cancel := context.WithTimeout(ctx, deadline)
@@ -104,6 +106,7 @@ func (r *Router) find(ctx context.Context, key tiering.Key, p *policy, o tiering
 	if err != nil && ctx.Err() == nil && errors.Is(quick.Err(), context.DeadlineExceeded) && errors.Is(err, context.DeadlineExceeded) {
 		return defaultDocument(key, defaultOf(p, o), "deadline"), nil
 	}
+	d, err = r.ownFloor(ctx, key, o.MinVersion, d, err)
 	return r.orDefault(key, d, err, p, o)
 }
 
@@ -124,6 +127,26 @@ func (r *Router) visible(d *tiering.Document, err error) (*tiering.Document, err
 		return nil, tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key")
 	}
 	return d, err
+}
+
+// ownFloor keeps min_version from telling a principal limited to a user how far
+// another user's key has come: it is answered like a key that never was.
+func (r *Router) ownFloor(ctx context.Context, key tiering.Key, minVersion int64, d *tiering.Document, err error) (*tiering.Document, error) {
+	code := tiering.CodeOf(err)
+	judged := err == nil || code == tiering.CodeNotFound || code == tiering.CodeVersionConflict
+	if r.who.Scope.User == "" || minVersion == 0 || !judged || d != nil && r.mayRead(d.User) {
+		return d, err
+	}
+	if d == nil {
+		head, herr := r.Warm.Head(ctx, key)
+		if herr != nil {
+			return nil, tiering.Wrap(herr, "", tiering.Warm, key)
+		}
+		if r.mayRead(head.Head.User) {
+			return nil, err
+		}
+	}
+	return nil, &tiering.Error{Code: tiering.CodeVersionConflict, Detail: "min_version is above the version that stands"}
 }
 
 // orDefault answers the default where nothing stands that the principal may

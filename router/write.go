@@ -232,6 +232,9 @@ func (r *Router) conflict(ctx context.Context, m *mutation) error {
 		return tiering.Wrap(err, "", tiering.Warm, m.key)
 	}
 	e := &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: m.result.Head.Standing(now)}
+	if m.foreign(e.CurrentVersion, m.result.Head.User) {
+		return errForeign()
+	}
 	switch {
 	case !m.row.Op.Versioned() && e.CurrentVersion == 0 && m.cond.Absent(): // a touch of nothing
 		return none
