@@ -26,8 +26,8 @@ build: ## Build bin/tierd
 	CGO_ENABLED=0 $(GO) build -trimpath -ldflags "-s -w -X main.version=$(VERSION)" -o bin/tierd ./cmd/tierd
 
 .PHONY: test
-test: ## Run all tests with the race detector (PKG=./hot/... for some)
-	$(GO) test -race -count=1 -timeout=12m -p=$(P) $(PKG)
+test: ## Start Redis, PostgreSQL and S3 servers and run all tests with the race detector (PKG=./hot/... for some)
+	GO=$(GO) scripts/test -race -count=1 -timeout=14m -p=$(P) $(PKG)
 
 .PHONY: quick
 quick: ## Run all tests without the race detector, cached
@@ -36,6 +36,10 @@ quick: ## Run all tests without the race detector, cached
 .PHONY: race
 race: ## Run the tests with the race detector on 1, 2 and 4 processors
 	$(GO) test -race -count=1 -cpu=1,2,4 -timeout=40m -p=$(P) $(PKG)
+
+.PHONY: failover
+failover: ## Run the tests that kill, freeze and fail over servers of their own
+	FAILOVER=1 GO=$(GO) scripts/test -race -count=1 -timeout=20m -p=1 ./hot/redis
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)

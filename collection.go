@@ -42,7 +42,7 @@ func Collect(ctx context.Context, c Config, dryRun bool) (r lifecycle.GCReport, 
 	if err := t.openWarm(ctx, c); err != nil {
 		return r, err
 	}
-	if err := t.openCold(c); err != nil {
+	if err := t.openCold(ctx, c); err != nil {
 		return r, err
 	}
 	e := lifecycle.New(lifecycle.Config{

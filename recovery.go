@@ -48,7 +48,7 @@ func Rebuild(ctx context.Context, c Config, o RebuildOptions) (r *lifecycle.Rebu
 	}
 	var t tiers
 	defer func() { err = errors.Join(err, t.close()) }()
-	if err := t.openCold(c); err != nil {
+	if err := t.openCold(ctx, c); err != nil {
 		return nil, err
 	}
 	store, err := openEmpty(ctx, c)
@@ -204,7 +204,7 @@ func withEngine(ctx context.Context, c Config, fn func(*lifecycle.Engine) error)
 	if err := t.openWarm(ctx, c); err != nil {
 		return err
 	}
-	if err := t.openCold(c); err != nil {
+	if err := t.openCold(ctx, c); err != nil {
 		return err
 	}
 	return fn(lifecycle.New(lifecycle.Config{

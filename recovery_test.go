@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -146,5 +147,40 @@ func TestDamagedBytesInWarmAreMended(t *testing.T) {
 				t.Error(err)
 			}
 		})
+	}
+}
+
+// A store that lost its warm database must not start a second life beside the
+// first: versions would begin again below those in cold.
+func TestAnEmptyStoreBesideFullBucketsIsRefused(t *testing.T) {
+	ctx := t.Context()
+	dir := t.TempDir()
+	n, err := tierd.Open(ctx, tierd.Config{Data: dir})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := n.Put(ctx, "prefs", "ada", []byte(`{"n":1}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Close(ctx); err != nil { // archives
+		t.Fatal(err)
+	}
+	for _, f := range []string{"warm.db", "warm.db-wal", "warm.db-shm"} {
+		if err := os.Remove(filepath.Join(dir, f)); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			t.Fatal(err)
+		}
+	}
+	if n, err = tierd.Open(ctx, tierd.Config{Data: dir}); !errors.Is(err, tiering.ErrWrongKind) || !strings.Contains(err.Error(), "tierd rebuild") {
+		if err == nil {
+			n.Close(ctx)
+		}
+		t.Fatalf("open: %v, want a refusal that names tierd rebuild", err)
+	}
+	if _, err := tierd.Rebuild(ctx, tierd.Config{Data: dir}, tierd.RebuildOptions{From: "backup"}); err != nil {
+		t.Fatal(err)
+	}
+	n = open(t, tierd.Config{Data: dir})
+	if d, err := n.Get(ctx, "prefs", "ada", nil); err != nil || string(d.Body) != `{"n":1}` {
+		t.Fatalf("after the rebuild: %+v, %v", d, err)
 	}
 }

@@ -9,8 +9,11 @@ import (
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/cold/dir"
+	"github.com/tierd/tierd/cold/minio"
+	"github.com/tierd/tierd/cold/s3"
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/memory"
+	"github.com/tierd/tierd/internal/s3url"
 	"github.com/tierd/tierd/router"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -48,7 +51,8 @@ func openTiers(ctx context.Context, c Config) (tiers, error) {
 	for _, open := range []func() error{
 		func() error { return t.openWarm(ctx, c) },
 		func() error { return t.openHot(c) },
-		func() error { return t.openCold(c) },
+		func() error { return t.openCold(ctx, c) },
+		func() error { return t.checkLineage(ctx) },
 	} {
 		if err := open(); err != nil {
 			return tiers{}, errors.Join(err, t.close())
@@ -96,7 +100,7 @@ func (t *tiers) openWarm(ctx context.Context, c Config) error {
 	}
 }
 
-func (t *tiers) openCold(c Config) error {
+func (t *tiers) openCold(ctx context.Context, c Config) error {
 	for _, b := range []struct {
 		what, url, otherwise string
 		to                   *cold.Bucket
@@ -105,16 +109,62 @@ func (t *tiers) openCold(c Config) error {
 		{"cold", c.Cold, "dir:" + filepath.Join(c.Data, "cold"), &t.primary, &t.drivers.Primary},
 		{"backup", c.Backup, "dir:" + filepath.Join(c.Data, "backup"), &t.backup, &t.drivers.Backup},
 	} {
-		name, rest := scheme(b.url, b.otherwise)
-		if name != "dir" || rest == "" {
-			return unknownScheme(b.what, b.url, "dir:FOLDER")
+		url := b.url
+		if url == "" {
+			url = b.otherwise
 		}
-		d, err := dir.Open(rest, nil)
+		bucket, name, err := openBucket(ctx, url)
 		if err != nil {
 			return tiering.Wrap(err, "open "+b.what, tiering.Cold, tiering.Key{})
 		}
-		*b.to, *b.driver = d, name
-		t.closers = append(t.closers, d.Close)
+		*b.to, *b.driver = bucket, name
+		t.closers = append(t.closers, bucket.Close)
+	}
+	return nil
+}
+
+// openBucket opens a bucket by the scheme of its URL, and says which driver
+// keeps it.
+func openBucket(ctx context.Context, url string) (cold.Bucket, string, error) {
+	switch name, rest := scheme(url, ""); {
+	case name == "dir" && rest != "":
+		b, err := dir.Open(rest, nil)
+		return b, name, err
+	case name == "s3":
+		place, err := s3url.Parse(url)
+		if err != nil {
+			return nil, "", err
+		}
+		if place.Client == s3url.ClientMinIO {
+			b, err := minio.Open(ctx, url, nil)
+			return b, "s3 (minio)", err
+		}
+		b, err := s3.Open(ctx, url, nil)
+		return b, name, err
+	}
+	return nil, "", unknownScheme("bucket", url, "dir:FOLDER or s3://BUCKET")
+}
+
+// checkLineage refuses a warm store that is new beside buckets that are not:
+// its versions would start again below those in cold, and two lives in one
+// bucket could not be told apart. A bucket that cannot be asked is let through:
+// a node starts while one is down.
+func (t *tiers) checkLineage(ctx context.Context) error {
+	st, err := t.warm.Stats(ctx)
+	if err != nil {
+		return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+	}
+	if st.Heads+st.Feed+st.Segments > 0 {
+		return nil
+	}
+	for name, b := range map[string]cold.Bucket{"primary": t.primary, "backup": t.backup} {
+		for _, err := range b.List(ctx, cold.SegmentPrefix) {
+			if err != nil {
+				break
+			}
+			return &tiering.Error{Code: tiering.CodeWrongKind, Tier: tiering.Cold, Detail: "the warm store is new, but the " + name +
+				" bucket holds segments of an earlier one: run tierd rebuild --from " + name + ", or name empty buckets"}
+		}
 	}
 	return nil
 }

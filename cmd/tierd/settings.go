@@ -88,7 +88,7 @@ func drivers(tier string) []string {
 	case "warm":
 		return []string{"sqlite"}
 	case "cold", "backup":
-		return []string{"dir"}
+		return []string{"dir", "s3"}
 	case "vector":
 		return []string{"flat"}
 	case "embed":

@@ -13,7 +13,7 @@ import (
 )
 
 // timing is short, for Redis cannot be given a clock.
-var timing = hot.Timing{Token: 1200 * time.Millisecond, Lease: time.Second, Tombstone: 1800 * time.Millisecond}
+var timing = hot.Timing{Token: 2 * time.Second, Lease: 1600 * time.Millisecond, Tombstone: 6 * time.Second}
 
 // address is the value of an environment variable that "services env" prints.
 // Without it the test is skipped, but not on CI.
