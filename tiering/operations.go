@@ -37,15 +37,21 @@ type EraseRequest struct {
 
 // EraseReceipt says what an erase took, without naming the subject.
 type EraseReceipt struct {
-	ID       string    `json:"receipt,omitempty"` // "" for a dry run
-	DryRun   bool      `json:"dry_run,omitempty"`
-	State    string    `json:"state"`            // planned, running or done
-	Selector string    `json:"selector"`         // id, prefix or user
-	Digest   string    `json:"digest,omitempty"` // of the subject, salted by the receipt's id
-	Keys     int64     `json:"keys"`             // documents taken
-	Versions int64     `json:"versions"`         // in warm
-	Bytes    int64     `json:"bytes"`            // in warm
-	Segments int64     `json:"segments"`         // to rewrite, or still to rewrite
+	ID       string `json:"receipt,omitempty"` // "" for a dry run
+	DryRun   bool   `json:"dry_run,omitempty"`
+	State    string `json:"state"`    // planned, running or done
+	Selector string `json:"selector"` // id, prefix or user
+	// Digest is an HMAC-SHA-256 of the subject under a random salt that is kept
+	// with the order in the buckets: who has both can tell whether a name that
+	// is known is the subject. It is empty for a dry run, and while no bucket
+	// answers.
+	Digest string `json:"digest,omitempty"`
+	// Keys counts documents taken. One that another owner has by now stays, and
+	// is not counted; versions of the subject under its key are, in Versions.
+	Keys     int64     `json:"keys"`
+	Versions int64     `json:"versions"` // in warm
+	Bytes    int64     `json:"bytes"`    // in warm
+	Segments int64     `json:"segments"` // to rewrite, or still to rewrite
 	Started  time.Time `json:"started_at,omitzero"`
 	Finished time.Time `json:"finished_at,omitzero"`
 	Blocked  string    `json:"blocked,omitempty"` // why it is not done yet

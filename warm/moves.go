@@ -132,10 +132,11 @@ type Erasure struct {
 	// warm; 0 until EraseKeys has finished.
 	Pos int64
 	// Segments still hold, or may hold, something of the subject: those that
-	// held a key that was taken, and, from the moment that Pos is set, those of
+	// held a key that was taken, whole or in part, and, from the moment that Pos is set, those of
 	// the tenant that are deleting, and the started ones that can not finish.
 	Segments []string
-	// Keys, Versions and Bytes count what was taken from warm.
+	// Keys, Versions and Bytes count what was taken from warm. A key that stays
+	// with another owner is not among Keys; the versions that it lost are counted.
 	Keys, Versions, Bytes int64
 	Done                  time.Time // zero while under way
 }
@@ -153,11 +154,18 @@ type Eraser interface {
 	// EraseKeys takes up to limit keys, in one transaction: the namespace's
 	// floor rises above their versions; heads, version rows, projections,
 	// locations, and every mention in the feed, idempotency results and batch
-	// results go; the segments that held them are added to the erasure. A user's
-	// keys are those of which the head, a version row or a change in the feed is
-	// the user's. Feed entries keep their positions, without the changes of what was taken; a batch's
-	// results keep the outcome alone. A call may take no key and still say
-	// more. When nothing is left to take it sets Pos to the last feed position,
+	// results go; the segments that held them are added to the erasure.
+	//
+	// A user takes a key whole, with what earlier owners had there, when its head
+	// is the user's, live or a tombstone. Of any other key he takes the version
+	// rows, feed changes and results that are his, from whatever life of the key;
+	// the head, everything of other owners, and the locations stay, and the
+	// segments of the locations are added to the erasure. A deletion is of the
+	// user whose document it deleted.
+	//
+	// Feed entries keep their positions, without the changes of what was taken;
+	// a batch's results keep the outcome alone. A call may take no key and still
+	// say more. When nothing is left to take it sets Pos to the last feed position,
 	// never 0, in the same transaction, and more is false; later calls change
 	// nothing.
 	EraseKeys(ctx context.Context, id string, limit int) (e Erasure, more bool, err error)

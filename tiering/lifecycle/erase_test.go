@@ -315,37 +315,6 @@ func TestWritersGoOnDuringAnErase(t *testing.T) {
 	}
 }
 
-// Versions of a user under a key that another owner has by now go too, wherever
-// they lie: here in cold alone, where warm does not know whose they are.
-func TestAUsersVersionsUnderAKeyThatChangedHands(t *testing.T) {
-	t.Parallel()
-	w := newWard(t, wardOptions{})
-	k := in("notes", "shared")
-	w.write(k, owned(canary, `{"text":"`+canary+`"}`))
-	w.write(k, row(tiering.OpDelete))
-	h := w.write(k, owned("bob", `{"text":"bobs"}`))
-	w.flush()
-	if _, err := w.store.Retire(w.ctx, k, []int64{1, 2}); err != nil {
-		t.Fatal(err)
-	}
-	w.no(w.store.TrimFeed(w.ctx, time.Now().Add(time.Hour)))
-	r := w.erase(tiering.EraseRequest{User: canary})
-	if r.State != "done" {
-		t.Fatalf("%+v", r)
-	}
-	w.gone()
-	cur, err := w.store.Load(w.ctx, k)
-	w.no(err)
-	if cur.Head.Version != h.Version || string(cur.Body) != `{"text":"bobs"}` {
-		t.Errorf("the new owner's document is %s at version %d", cur.Body, cur.Head.Version)
-	}
-	locs, err := w.store.Locations(w.ctx, k)
-	w.no(err)
-	if len(locs) != 1 || locs[0].MinVersion != h.Version {
-		t.Errorf("it lies at %+v", locs)
-	}
-}
-
 // Objects of segments that a merge replaced wait for their grace period; those
 // that hold the subject do not.
 func TestEraseTakesWhatWaitsForItsGracePeriod(t *testing.T) {

@@ -242,3 +242,46 @@ func TestCancelledErase(t *testing.T) {
 		t.Fatalf("the order is %+v, %v", e, err)
 	}
 }
+
+// TestKeyThatChangesHandsMeanwhile: a key that was the user's when the look for
+// mentions began, and is another's when keys are taken, loses nothing of his.
+func TestKeyThatChangesHandsMeanwhile(t *testing.T) {
+	s := fresh(t)
+	k := noteKey("k")
+	commit := func(user string, op tiering.Op) {
+		t.Helper()
+		row := putRow([]byte(`1`))
+		row.Op, row.User = op, user
+		if op == tiering.OpPut {
+			row.Idempotency = &warm.Idempotency{Tenant: "acme", Key: uuid.NewString()}
+		}
+		if r, err := commitRow(s, k, row); err != nil || r.Status != warm.Done {
+			t.Fatal(r, err)
+		}
+	}
+	commit("bob", tiering.OpPut)
+	commit("", tiering.OpDelete)
+	commit("ada", tiering.OpPut)
+	feedOf(t, s, sweepWindow, func(i int) (tiering.Key, string) { return noteKey(fmt.Sprint("other", i)), "bob" })
+	if err := s.StartErase(t.Context(), warm.Erasure{ID: "r", Selector: warm.Selector{Tenant: "acme", User: "ada"}}); err != nil {
+		t.Fatal(err)
+	}
+	if e, more, err := s.EraseKeys(t.Context(), "r", 10); err != nil || !more || e.Keys != 0 {
+		t.Fatalf("the first call: %+v, %v, %v, want no key yet", e, more, err)
+	}
+	commit("", tiering.OpDelete)
+	commit("bob", tiering.OpPut)
+	if e := takeAll(t, s, "r", 10); e.Keys != 0 || e.Versions != 2 {
+		t.Fatalf("%d keys and %d versions were taken, want ada's two versions", e.Keys, e.Versions)
+	}
+	for v := int64(1); v <= 5; v++ {
+		_, ok, err := s.Version(t.Context(), k, v)
+		if err != nil || ok != (v < 3 || v == 5) {
+			t.Errorf("version %d is there: %t, %v", v, ok, err)
+		}
+	}
+	// Three changes, and bob's two requests.
+	if n := mentionsOf(t, s, func(of tiering.Key) bool { return of == k }); n != 5 {
+		t.Errorf("%d mentions of bob's are left, want 5", n)
+	}
+}

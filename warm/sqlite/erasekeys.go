@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
+	"maps"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -17,12 +18,54 @@ import (
 // by the transaction that takes keys. Then nothing in warm mentions a key that
 // is taken, at no time is a change without its version, and no transaction
 // reads a day's feed.
+//
+// Of a user only what is his is taken on the way: whether a key goes with what
+// others had there is known when its head is looked at, in the transaction that
+// takes it. A key may have come to another owner by then.
 type sweep struct {
 	subject                    *subject
 	feed, idempotency, settled int64 // read up to here
-	// late are keys that turned out to be the subject's while mentions were
-	// read: theirs before that are still to be looked for.
-	late map[tiering.Key]struct{}
+
+	// Of a user alone. They hold too much when a transaction is rolled back,
+	// which costs a look in vain.
+	watched *subject                 // keys that were the user's at any time when the sweep began
+	todo    map[tiering.Key]struct{} // those, and others that were met since, but for those that were taken
+	shared  map[string]struct{}      // ids of watched keys that are mentioned otherwise than as the user's
+}
+
+// meet notes a key that was mentioned as the user's.
+func (w *sweep) meet(k tiering.Key) {
+	if w != nil && w.subject.selector.User != "" {
+		w.todo[k] = struct{}{}
+	}
+}
+
+// share notes a mention of a key, as somebody else's.
+func (w *sweep) share(k tiering.Key) {
+	if w == nil {
+		return
+	}
+	if _, ok := w.watched.keys[k]; ok {
+		w.shared[k.ID] = struct{}{}
+	}
+}
+
+// shareResults notes the keys in results that are not the user's.
+func (w *sweep) shareResults(all [][]warm.Result) {
+	if w == nil || len(w.watched.keys) == 0 {
+		return
+	}
+	for _, rows := range all {
+		for _, r := range rows {
+			w.share(r.Head.Key)
+			eachWord(r.Answer, func(word string) bool {
+				if _, ok := w.watched.ids[word]; ok {
+					w.shared[word] = struct{}{}
+				}
+				return false
+			})
+		}
+	}
 }
 
 // sweepWindow is how many rows of each kind one transaction reads.
@@ -84,11 +127,13 @@ func (s *Store) EraseKeys(ctx context.Context, id string, limit int) (e warm.Era
 // beginSweep finds the keys of a user beforehand, without keeping the writer:
 // no index says who owned a key in the past.
 func (s *Store) beginSweep(ctx context.Context, sel warm.Selector) (*sweep, error) {
-	w := &sweep{subject: newSubject(sel), late: map[tiering.Key]struct{}{}}
+	w := &sweep{subject: newSubject(sel), watched: newSubject(sel), shared: map[string]struct{}{}}
 	if sel.User == "" {
 		return w, nil
 	}
-	return w, s.reader(ctx, func(c *conn) error { return c.ownedBy(ctx, sel, w.subject) })
+	err := s.reader(ctx, func(c *conn) error { return c.ownedBy(ctx, sel, w.watched) })
+	w.todo = maps.Clone(w.watched.keys)
+	return w, err
 }
 
 // step is what one transaction does of a sweep. The sweep itself moves only
@@ -96,31 +141,19 @@ func (s *Store) beginSweep(ctx context.Context, sel warm.Selector) (*sweep, erro
 type step struct {
 	*sweep
 	feed, idempotency, settled int64
-	met                        map[tiering.Key]struct{} // new ones of late
-	keys                       []tiering.Key            // to take
+	keys                       []tiering.Key // to take
 }
 
 func (w *sweep) step() *step {
-	return &step{sweep: w, feed: w.feed, idempotency: w.idempotency, settled: w.settled, met: map[tiering.Key]struct{}{}}
+	return &step{sweep: w, feed: w.feed, idempotency: w.idempotency, settled: w.settled}
 }
 
 // commit moves the sweep on.
 func (p *step) commit() {
 	w := p.sweep
 	w.feed, w.idempotency, w.settled = p.feed, p.idempotency, p.settled
-	for k := range p.met {
-		w.late[k] = struct{}{}
-	}
 	for _, k := range p.keys {
-		delete(w.subject.keys, k)
-		delete(w.late, k)
-	}
-}
-
-// mention notes a key that was found in the feed.
-func (p *step) mention(k tiering.Key) {
-	if _, known := p.subject.keys[k]; !known && p.subject.selector.User != "" {
-		p.met[k] = struct{}{}
+		delete(w.todo, k)
 	}
 }
 
@@ -134,11 +167,17 @@ func (t *txn) erase(o *order, p *step, limit int) (more bool, err error) {
 		if err := t.erasable(p, limit); err != nil {
 			return false, err
 		}
-		if err := t.cleanLate(p); err != nil {
+		prints := make([]footprint, len(p.keys))
+		for i, k := range p.keys {
+			if prints[i], err = t.footprint(p.subject.selector, k); err != nil {
+				return false, err
+			}
+		}
+		if err := t.cleanWhole(p, prints); err != nil {
 			return false, err
 		}
-		for _, k := range p.keys {
-			if err := t.take(o, k); err != nil {
+		for i, k := range p.keys {
+			if err := t.take(o, k, prints[i]); err != nil {
 				return false, err
 			}
 		}
@@ -169,9 +208,9 @@ func (t *txn) advance(p *step) (cleaned, atEnd bool, err error) {
 		bounds string
 		clean  func(after, to int64) (bool, error)
 	}{
-		{&p.feed, `SELECT (SELECT min(pos) FROM feed), (SELECT max(pos) FROM feed)`, func(after, to int64) (bool, error) { return t.cleanFeed(p.subject, after, to, p.mention) }},
-		{&p.settled, `SELECT (SELECT min(seq) FROM settled), (SELECT max(seq) FROM settled)`, func(after, to int64) (bool, error) { return t.cleanSettled(p.subject, after, to) }},
-		{&p.idempotency, `SELECT (SELECT min(seq) FROM idempotency), (SELECT max(seq) FROM idempotency)`, func(after, to int64) (bool, error) { return t.cleanIdempotency(p.subject, after, to) }},
+		{&p.feed, `SELECT (SELECT min(pos) FROM feed), (SELECT max(pos) FROM feed)`, func(after, to int64) (bool, error) { return t.cleanFeed(p.subject, after, to, p.sweep) }},
+		{&p.settled, `SELECT (SELECT min(seq) FROM settled), (SELECT max(seq) FROM settled)`, func(after, to int64) (bool, error) { return t.cleanSettled(p.subject, after, to, p.sweep) }},
+		{&p.idempotency, `SELECT (SELECT min(seq) FROM idempotency), (SELECT max(seq) FROM idempotency)`, func(after, to int64) (bool, error) { return t.cleanIdempotency(p.subject, after, to, p.sweep) }},
 	} {
 		row, _, err := t.one(kind.bounds)
 		if err != nil {
@@ -209,7 +248,7 @@ func (t *txn) comeBack(p *step) error {
 	return nil
 }
 
-// erasable finds up to limit keys that are to be taken.
+// erasable finds up to limit keys that are to be taken, whole or in part.
 func (t *txn) erasable(p *step, limit int) (err error) {
 	sel := p.subject.selector
 	if sel.User == "" {
@@ -226,39 +265,40 @@ func (t *txn) erasable(p *step, limit int) (err error) {
 		add(tiering.Key{Tenant: sel.Tenant, Namespace: text(v[0]), ID: string(blob(v[1]))})
 		return nil
 	})
-	for _, set := range []map[tiering.Key]struct{}{p.subject.keys, p.late, p.met} {
-		for k := range set {
-			if len(p.keys) >= limit {
-				return err
-			}
-			add(k)
+	for k := range p.todo {
+		if len(p.keys) >= limit {
+			return err
 		}
+		add(k)
 	}
 	return err
 }
 
-// cleanLate looks for the earlier mentions of those keys that were not known
-// to be the user's when the sweep began.
-func (t *txn) cleanLate(p *step) error {
+// cleanWhole takes what is left to mention those of a user's keys that go
+// whole: what others had there. It reads all there is when there may be any:
+// for keys of which the sweep saw some, or that it did not watch.
+func (t *txn) cleanWhole(p *step, prints []footprint) error {
 	if p.subject.selector.User == "" {
 		return nil
 	}
-	late := newSubject(warm.Selector{Tenant: p.subject.selector.Tenant})
-	for _, k := range p.keys {
-		if _, known := p.subject.keys[k]; !known {
-			late.add(k)
+	whole := newSubject(warm.Selector{Tenant: p.subject.selector.Tenant})
+	for i, k := range p.keys {
+		_, watched := p.watched.keys[k]
+		_, shared := p.shared[k.ID]
+		if prints[i].whole && (shared || !watched) {
+			whole.add(k)
 		}
 	}
-	if len(late.keys) == 0 {
+	if len(whole.keys) == 0 {
 		return nil
 	}
 	const end = 1<<63 - 1
-	if _, err := t.cleanFeed(late, 0, end, nil); err != nil {
+	if _, err := t.cleanFeed(whole, 0, end, nil); err != nil {
 		return err
 	}
-	if _, err := t.cleanSettled(late, 0, end); err != nil {
+	if _, err := t.cleanSettled(whole, 0, end, nil); err != nil {
 		return err
 	}
-	_, err := t.cleanIdempotency(late, 0, end)
+	_, err := t.cleanIdempotency(whole, 0, end, nil)
 	return err
 }

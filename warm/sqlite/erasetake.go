@@ -11,21 +11,34 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
-// footprint is what warm holds of a key.
+// footprint is what warm holds of a key that an erase takes.
 type footprint struct {
-	kid      int64 // 0: no head
-	versions int64 // rows
-	bytes    int64 // of the rows, uncompressed
-	top      int64 // the highest version anywhere
+	kid      int64  // 0: no head
+	whole    bool   // the key goes; else only what a user had there before its owner
+	user     string // that user
+	versions int64  // rows to take
+	bytes    int64  // of those rows, uncompressed
+	top      int64  // the highest version anywhere
 	segments []string
 }
 
 func (f *footprint) empty() bool { return f.kid == 0 && len(f.segments) == 0 }
 
-func (c *conn) footprint(key tiering.Key) (f footprint, err error) {
-	err = c.each(context.Background(), `SELECT h.kid, h.version, (SELECT count(*) FROM version WHERE kid = h.kid), (SELECT sum(size) FROM version WHERE kid = h.kid)`+
-		ofKey+whereKey, keyArgs(key), func(v []driver.Value) error {
-		f.kid, f.top, f.versions, f.bytes = num(v[0]), num(v[1]), num(v[2]), num(v[3])
+// footprint looks at a key that sel takes. A user takes a key whole that is
+// his, be it deleted; of any other he takes his versions.
+func (c *conn) footprint(sel warm.Selector, key tiering.Key) (f footprint, err error) {
+	f.whole, f.user = sel.User == "", sel.User
+	err = c.each(context.Background(), `SELECT h.kid, h.version, h.user`+ofKey+whereKey, keyArgs(key), func(v []driver.Value) error {
+		f.kid, f.top = num(v[0]), num(v[1])
+		f.whole = f.whole || text(v[2]) == sel.User
+		return nil
+	})
+	if err != nil {
+		return f, err
+	}
+	rows, args := f.rows()
+	err = c.each(context.Background(), `SELECT count(*), sum(size)`+rows, args, func(v []driver.Value) error {
+		f.versions, f.bytes = num(v[0]), num(v[1])
 		return nil
 	})
 	if err != nil {
@@ -39,11 +52,20 @@ func (c *conn) footprint(key tiering.Key) (f footprint, err error) {
 	return f, err
 }
 
-// take removes a key, but for its mentions, and counts it.
-func (t *txn) take(o *order, key tiering.Key) error {
-	f, err := t.footprint(key)
-	if err != nil || f.empty() {
-		return err
+// rows is the end of a statement about the version rows to take.
+func (f *footprint) rows() (from string, args []any) {
+	if f.whole {
+		return ` FROM version WHERE kid = ?`, []any{f.kid}
+	}
+	return ` FROM version WHERE kid = ? AND user = ?`, []any{f.kid, f.user}
+}
+
+// take removes a key, but for its mentions, and counts it. Of a key that stays
+// it removes the user's version rows: the locations stay with the others', and
+// lose the user's when their segments are rewritten.
+func (t *txn) take(o *order, key tiering.Key, f footprint) error {
+	if f.empty() {
+		return nil
 	}
 	ns, err := t.namespace(key.Tenant, key.Namespace)
 	if err != nil {
@@ -57,18 +79,23 @@ func (t *txn) take(o *order, key tiering.Key) error {
 			return err
 		}
 	}
-	for _, q := range []string{`DELETE FROM version WHERE kid = ?`, `DELETE FROM projection WHERE kid = ?`, `DELETE FROM head WHERE kid = ?`} {
+	rows, args := f.rows()
+	if _, err := t.exec(`DELETE`+rows, args...); err != nil {
+		return err
+	}
+	o.Versions += f.versions
+	o.Bytes += f.bytes
+	if !f.whole {
+		return nil
+	}
+	for _, q := range []string{`DELETE FROM projection WHERE kid = ?`, `DELETE FROM head WHERE kid = ?`} {
 		if _, err := t.exec(q, f.kid); err != nil {
 			return err
 		}
 	}
-	if _, err := t.exec(`DELETE FROM location WHERE tenant = ? AND namespace = ? AND id = ?`, keyArgs(key)...); err != nil {
-		return err
-	}
 	o.Keys++
-	o.Versions += f.versions
-	o.Bytes += f.bytes
-	return nil
+	_, err = t.exec(`DELETE FROM location WHERE tenant = ? AND namespace = ? AND id = ?`, keyArgs(key)...)
+	return err
 }
 
 // erased ends an order's work in warm. Besides the segments that held a key,
@@ -100,11 +127,13 @@ func (s *Store) CountErase(ctx context.Context, sel warm.Selector) (e warm.Erasu
 	segments := map[string]bool{}
 	err = s.reader(ctx, func(c *conn) error {
 		return c.eachSelected(ctx, sel, func(key tiering.Key) error {
-			f, err := c.footprint(key)
+			f, err := c.footprint(sel, key)
 			if err != nil || f.empty() {
 				return err
 			}
-			e.Keys++
+			if f.whole {
+				e.Keys++
+			}
 			e.Versions += f.versions
 			e.Bytes += f.bytes
 			for _, name := range f.segments {

@@ -11,12 +11,12 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
-// subject is what an erasure looks for: what its selector takes, and keys that
-// it takes for what they once were.
+// subject is what an erasure looks for: what its selector takes, and keys with
+// all that anybody had there.
 type subject struct {
 	selector warm.Selector
 	keys     map[tiering.Key]struct{}
-	ids      map[string]struct{} // of keys, also of those that were taken off
+	ids      map[string]struct{} // of keys
 }
 
 func newSubject(selector warm.Selector) *subject {
@@ -38,7 +38,7 @@ func (s *subject) has(key tiering.Key, user string) bool {
 }
 
 // needle is what every stored mention of the subject holds, nil when there is
-// no such thing: a user's key does not name the user.
+// no such thing: of a user others' mentions of his keys are looked at too.
 func (s *subject) needle() []byte {
 	if s.selector.User != "" {
 		return nil
@@ -53,17 +53,29 @@ func (s *subject) said(answer []byte) bool {
 	if len(answer) == 0 {
 		return false
 	}
+	if eachWord(answer, s.named) {
+		return true
+	}
+	// What is not JSON counts by its bytes.
+	sel := s.selector
+	word := []byte(sel.ID + sel.Prefix + sel.User)
+	return len(word) > 0 && !json.Valid(answer) && bytes.Contains(answer, word)
+}
+
+// eachWord calls fn with the strings in JSON until it is true, and reports
+// whether it was.
+func eachWord(answer []byte, fn func(string) bool) bool {
+	if len(answer) == 0 {
+		return false
+	}
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.UseNumber()
 	for {
 		tok, err := d.Token()
 		if err != nil {
-			// The end, or not JSON: then by its bytes.
-			sel := s.selector
-			word := []byte(sel.ID + sel.Prefix + sel.User)
-			return len(word) > 0 && !json.Valid(answer) && bytes.Contains(answer, word)
+			return false
 		}
-		if word, ok := tok.(string); ok && s.named(word) {
+		if word, ok := tok.(string); ok && fn(word) {
 			return true
 		}
 	}
@@ -121,8 +133,8 @@ type rewritten struct {
 
 // cleanFeed takes the mentions of sub out of the feed entries in (after, to].
 // The entries stay, without changes if need be, so that positions have no
-// gaps. met is called with every key that was mentioned.
-func (t *txn) cleanFeed(sub *subject, after, to int64, met func(tiering.Key)) (cleaned bool, err error) {
+// gaps. A sweep, if there is one, learns of the keys.
+func (t *txn) cleanFeed(sub *subject, after, to int64, w *sweep) (cleaned bool, err error) {
 	var todo []rewritten
 	needle := sub.needle()
 	err = t.each(context.Background(), `SELECT pos, changes, results FROM feed WHERE pos > ?1 AND pos <= ?2
@@ -139,10 +151,12 @@ func (t *txn) cleanFeed(sub *subject, after, to int64, met func(tiering.Key)) (c
 		for _, c := range changes {
 			if !sub.has(c.Key, c.User) {
 				kept = append(kept, c)
-			} else if met != nil {
-				met(c.Key)
+				w.share(c.Key)
+			} else {
+				w.meet(c.Key)
 			}
 		}
+		w.shareResults(results)
 		if len(kept) < len(changes) || sub.inResults(results) {
 			todo = append(todo, rewritten{row: num(v[0]), changes: encodeChanges(kept), results: sub.blank(results)})
 		}
@@ -160,7 +174,7 @@ func (t *txn) cleanFeed(sub *subject, after, to int64, met func(tiering.Key)) (c
 }
 
 // cleanSettled blanks the mentions of sub in batches without a feed entry.
-func (t *txn) cleanSettled(sub *subject, after, to int64) (cleaned bool, err error) {
+func (t *txn) cleanSettled(sub *subject, after, to int64, w *sweep) (cleaned bool, err error) {
 	var todo []rewritten
 	err = t.each(context.Background(), `SELECT seq, results FROM settled WHERE seq > ? AND seq <= ? AND results IS NOT NULL`, []any{after, to},
 		func(v []driver.Value) error {
@@ -171,6 +185,7 @@ func (t *txn) cleanSettled(sub *subject, after, to int64) (cleaned bool, err err
 			if sub.inResults(results) {
 				todo = append(todo, rewritten{row: num(v[0]), results: sub.blank(results)})
 			}
+			w.shareResults(results)
 			return nil
 		})
 	if err != nil {
@@ -190,12 +205,15 @@ const requestsIn = `SELECT seq, result FROM idempotency WHERE seq > ? AND seq <=
 
 // cleanIdempotency drops the rows whose results mention sub: such a request,
 // sent once more, is a new one.
-func (t *txn) cleanIdempotency(sub *subject, after, to int64) (cleaned bool, err error) {
+func (t *txn) cleanIdempotency(sub *subject, after, to int64, w *sweep) (cleaned bool, err error) {
 	var todo []int64
 	err = t.each(context.Background(), requestsIn, []any{after, to, sub.selector.Tenant}, func(v []driver.Value) error {
-		if sub.inStored(blob(v[1])) {
-			todo = append(todo, num(v[0]))
+		results, err := decodeStored(blob(v[1]))
+		if err != nil || sub.inResults(results) {
+			todo = append(todo, num(v[0])) // what can not be read may hold anything
+			return nil
 		}
+		w.shareResults(results)
 		return nil
 	})
 	if err != nil {
@@ -209,16 +227,15 @@ func (t *txn) cleanIdempotency(sub *subject, after, to int64) (cleaned bool, err
 	return len(todo) > 0, nil
 }
 
-// inStored looks into the results of an idempotency row: those of a
+// decodeStored reads the results of an idempotency row: those of a
 // transaction, or one. The results of one never decode as those of a
-// transaction: they would be empty, with bytes left over. What can not be read
-// at all counts as a mention.
-func (s *subject) inStored(b []byte) bool {
+// transaction: they would be empty, with bytes left over.
+func decodeStored(b []byte) ([][]warm.Result, error) {
 	if all, err := decodeResults(b, nil); err == nil {
-		return s.inResults(all)
+		return all, nil
 	}
 	r, err := decodeResult(b)
-	return err != nil || s.inResult(&r)
+	return [][]warm.Result{{r}}, err
 }
 
 // orNull binds an empty blob as NULL.

@@ -221,39 +221,6 @@ func testErase(t *testing.T, h Harness) {
 		equal(f, "where it lies", f.where(key("p/1")), "")
 		equal(f, "version of the key made again", f.must(key("p/1"), put(`1`)).Head.Version, 10)
 	})
-	t.Run("a user's key that has another owner by now", func(t *testing.T) {
-		f := setup(t, h)
-		f.must(k, owned("ada", `1`))
-		f.must(k, op(tiering.OpDelete))
-		f.must(k, owned("bob", `2`))
-		f.must(key("bobs"), owned("bob", `1`))
-		f.must(key("adas"), owned("ada", `1`))
-		e := f.erase("r", ofUser("ada"))
-		equal(f, "keys", e.Keys, 2)
-		equal(f, "keys left", f.standing(), "acme:notes/bobs")
-		for _, entry := range f.feed() {
-			for _, c := range entry.Changes {
-				equal(f, "the feed mentions", c.Key, key("bobs"))
-			}
-		}
-	})
-	t.Run("a user's key that only the feed knows of", func(t *testing.T) {
-		f := setup(t, h)
-		f.must(k, owned("ada", `1`))
-		f.must(k, op(tiering.OpDelete))
-		f.must(k, owned("bob", `2`))
-		f.archived("s", tiering.CopyVerified, tiering.CopyVerified, k, 1, 2)
-		n, err := f.store.Retire(f.ctx, k, []int64{1, 2})
-		f.no(err)
-		equal(f, "retired", n, 2)
-		e := f.erase("r", ofUser("ada"))
-		equal(f, "keys", e.Keys, 1)
-		equal(f, "segments to clean", fmt.Sprint(e.Segments), "[s]")
-		equal(f, "keys left", f.standing(), "")
-		for _, entry := range f.feed() {
-			equal(f, "changes in the feed", len(entry.Changes), 0)
-		}
-	})
 	t.Run("the feed keeps its positions", func(t *testing.T) {
 		f := setup(t, h)
 		f.must(k, put(`1`))

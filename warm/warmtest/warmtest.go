@@ -65,6 +65,7 @@ func Run(t *testing.T, h Harness) {
 		{"clock", testClock},
 		{"merge", testMerge},
 		{"erase", testErase},
+		{"erase of owners", testEraseOwners},
 		{"mentions", testMentions},
 		{"restore", testRestore},
 		{"namespaces", testNamespaces},
