@@ -45,9 +45,9 @@ const liveHead = `(h.op = 1 AND (h.expires = 0 OR h.expires > excluded.created O
 // locked: seqs of batches with a key in common are in the order of their
 // commits.
 const putsStatement = `WITH clock AS MATERIALIZED (SELECT ` + nowFrom + ` AS now),
-c AS MATERIALIZED (SELECT * FROM unnest($4::int[], $5::bytea[], $6::bigint[], $7::int[], $8::text[], $9::bigint[], $10::smallint[], $11::bigint[], $12::bytea[])
-	WITH ORDINALITY c(nid, id, want, n, owner, ttl, mode, size, digest, ord)),
-r AS MATERIALIZED (SELECT * FROM unnest($13::bigint[], $14::int[], $15::bigint[], $16::bytea[], $17::smallint[], $18::bytea[], $19::bytea[])
+c AS MATERIALIZED (SELECT * FROM unnest($4::int[], $5::bytea[], $6::bigint[], $7::int[], $8::text[], $9::bigint[], $10::smallint[], $11::bigint[], $12::bytea[], $13::text[])
+	WITH ORDINALITY c(nid, id, want, n, owner, ttl, mode, size, digest, doc, ord)),
+r AS MATERIALIZED (SELECT * FROM unnest($14::bigint[], $15::int[], $16::bigint[], $17::bytea[], $18::smallint[], $19::bytea[], $20::bytea[])
 	WITH ORDINALITY r(ord, back, size, digest, coding, body, tail, rn)),
 up AS (
 	INSERT INTO head AS h (nid, id, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, owner, due, carry)
@@ -75,7 +75,7 @@ up AS (
 		AND (NOT {{live}} OR excluded.owner = '' OR excluded.owner = h.owner)
 	RETURNING h.kid, h.nid, h.id, h.version, h.created, h.updated, h.expires, h.ttl, h.flags, h.owner, greatest(h.carry, 0) AS prev
 ),
-done AS MATERIALIZED (SELECT c.ord, c.n, u.* FROM up u JOIN c ON c.nid = u.nid AND c.id = u.id),
+done AS MATERIALIZED (SELECT c.ord, c.n, c.doc, u.* FROM up u JOIN c ON c.nid = u.nid AND c.id = u.id),
 made AS MATERIALIZED (
 	SELECT r.rn, d.ord, int8send(d.version - r.back) || int8send(CASE WHEN r.back = d.n - 1 THEN d.prev ELSE d.version - r.back - 1 END) || int8send(d.updated - r.back)
 		|| int8send(d.created) || int8send(d.expires) || int8send(d.ttl)
@@ -97,7 +97,7 @@ o AS (INSERT INTO outbox (seq) SELECT seq FROM b)
 SELECT changes FROM b`
 
 const (
-	putsProjected = `docs AS (INSERT INTO projection (kid, doc) SELECT d.kid, t.doc::jsonb FROM unnest($20::text[]) WITH ORDINALITY t(doc, ord) JOIN done d ON d.ord = t.ord WHERE d.flags & 4 > 0
+	putsProjected = `docs AS (INSERT INTO projection (kid, doc) SELECT d.kid, d.doc::jsonb FROM done d WHERE d.flags & 4 > 0
 	ON CONFLICT (kid) DO UPDATE SET doc = excluded.doc, body = NULL, coding = 0),
 `
 	putsUnprojected = `undocs AS (DELETE FROM projection p USING done d WHERE p.kid = d.kid AND d.flags & 4 = 0),
@@ -272,8 +272,8 @@ func wanted(c tiering.Condition) int64 {
 }
 
 func (p *puts) args(now *int64, id uuid.UUID, shape []byte) []any {
-	args := []any{now, id, shape, p.nid, p.id, p.want, p.n, p.owner, p.ttl, p.mode, p.size, p.digest,
-		p.rowOrd, p.back, p.rowSize, p.rowDigest, p.coding, p.body, p.tail, p.docs}
+	args := []any{now, id, shape, p.nid, p.id, p.want, p.n, p.owner, p.ttl, p.mode, p.size, p.digest, p.docs,
+		p.rowOrd, p.back, p.rowSize, p.rowDigest, p.coding, p.body, p.tail}
 	if p.requests {
 		args = append(args, p.askOrd, p.askRow, p.tenants, p.keys, p.hash, p.said)
 	}
@@ -291,7 +291,7 @@ func (s *Store) commitPuts(ctx context.Context, b *warm.Batch, names map[nsKey]s
 		p := newPuts(b.Changes, names, bodies, plain)
 		statement := p.statement()
 		if !p.projected {
-			p.docs = nil
+			p.docs = []*string{}
 		}
 		err = s.transact(ctx, func(t *txn) error {
 			changes = nil

@@ -29,7 +29,7 @@ const (
 	// sequencePace is the least time between two moves: what came meanwhile
 	// moves together, and the sequencer's flushes stay a few beside the
 	// committers'.
-	sequencePace = 4 * time.Millisecond
+	sequencePace = 20 * time.Millisecond
 	// sequencePoll is the time between two looks for what a daemon left behind
 	// that died after its commit.
 	sequencePoll = 500 * time.Millisecond
