@@ -71,3 +71,7 @@ func storeExists(c Config) error {
 	}
 	return nil
 }
+
+// Sweep takes every move in warm that is due now, as the background does every
+// minute: it expires, demotes and retires.
+func (n *Node) Sweep(ctx context.Context) error { return n.engine.Sweep(ctx) }

@@ -50,6 +50,8 @@ func TestReplayOfRealSessions(t *testing.T) {
 type acked struct {
 	mu       sync.Mutex
 	versions map[string][]int64
+	// began and done are when each put was sent and answered.
+	began, done map[string][]time.Time
 }
 
 func run(t *testing.T, sessions []session) {
@@ -87,20 +89,22 @@ func run(t *testing.T, sessions []session) {
 	d.stop()
 	checkCold(ctx, t, d.data, sessions, a)
 	report(t, d.data, total, raw, took, restarts)
+	downAndUp(ctx, t, d.data, sessions, a)
 }
 
 // write puts every session's documents in order, many sessions at once. A put
 // whose answer was lost is sent again with its idempotency key until it is
 // answered.
 func write(ctx context.Context, t *testing.T, c *client.Client, sessions []session, done *atomic.Int64) *acked {
-	a := &acked{versions: map[string][]int64{}}
+	a := &acked{versions: map[string][]int64{}, began: map[string][]time.Time{}, done: map[string][]time.Time{}}
 	work := make(chan session)
 	var wg sync.WaitGroup
 	for range parallel {
 		wg.Go(func() {
 			for s := range work {
 				for n, doc := range s.docs {
-					o := &tiering.PutOptions{WriteOptions: tiering.WriteOptions{IdempotencyKey: fmt.Sprintf("%s-%d", s.id, n)}}
+					o := &tiering.PutOptions{User: userOf(s), WriteOptions: tiering.WriteOptions{IdempotencyKey: fmt.Sprintf("%s-%d", s.id, n)}}
+					began := time.Now()
 					rc, err := c.Put(ctx, namespace, s.id, doc, o)
 					for tiering.Retryable(err) && ctx.Err() == nil {
 						time.Sleep(20 * time.Millisecond)
@@ -112,6 +116,7 @@ func write(ctx context.Context, t *testing.T, c *client.Client, sessions []sessi
 					}
 					a.mu.Lock()
 					a.versions[s.id] = append(a.versions[s.id], rc.Version)
+					a.began[s.id], a.done[s.id] = append(a.began[s.id], began), append(a.done[s.id], time.Now())
 					a.mu.Unlock()
 					done.Add(1)
 				}
