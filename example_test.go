@@ -72,12 +72,12 @@ func remote(ctx context.Context, url string) error {
 	return book(ctx, node)
 }
 
-func book(ctx context.Context, node tiering.Service) error {
+func book(ctx context.Context, node tiering.Service) (err error) {
 	type prefs struct {
 		Seat  string `json:"seat"`
 		Trips int    `json:"trips"`
 	}
-	_, err := tiering.Edit(ctx, node, "prefs", "ada", func(p *prefs) error {
+	_, err = tiering.Edit(ctx, node, "prefs", "ada", func(p *prefs) error {
 		p.Seat = "aisle"
 		p.Trips++
 		return nil

@@ -116,14 +116,14 @@ func recordedVersion(info *debug.BuildInfo) string {
 	if v := info.Main.Version; v != "" && v != "(devel)" {
 		return v
 	}
-	out := "devel"
+	commit, changes := "", ""
 	for _, s := range info.Settings {
 		switch {
 		case s.Key == "vcs.revision":
-			out += "-" + s.Value[:min(len(s.Value), 12)]
+			commit = "-" + s.Value[:min(len(s.Value), 12)]
 		case s.Key == "vcs.modified" && s.Value == "true":
-			out += "-dirty"
+			changes = "-dirty"
 		}
 	}
-	return out
+	return "devel" + commit + changes
 }

@@ -45,7 +45,7 @@ func (c *configCheckCommand) Run(p *process, kctx *kong.Context) error {
 type configShowCommand struct{ settingFlags }
 
 func (*configShowCommand) Help() string {
-	return "Credentials in URLs are replaced by ***.\n\n" + examples("TIERD_HOT=redis://cache tierd config show --config tierd.yaml")
+	return "Credentials in URLs are replaced by ***.\n\n" + examples("TIERD_HOT_BYTES=1GiB tierd config show --config tierd.yaml")
 }
 
 func (c *configShowCommand) Run(p *process, kctx *kong.Context) error {
