@@ -20,7 +20,6 @@ type daemon struct {
 	data   string
 	addr   string
 	cmd    *exec.Cmd
-	exited chan error
 }
 
 func newDaemon(t *testing.T) *daemon {
