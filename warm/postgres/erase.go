@@ -185,11 +185,13 @@ func (s *Store) CountErase(ctx context.Context, sel warm.Selector) (e warm.Erasu
 		e = warm.Erasure{Selector: sel}
 		segments := map[string]bool{}
 		err := eachSelected(ctx, q, sel, func(key tiering.Key) error {
-			f, err := readFootprint(ctx, q, key)
+			f, err := readFootprint(ctx, q, sel, key)
 			if err != nil || f.empty() {
 				return err
 			}
-			e.Keys++
+			if f.whole {
+				e.Keys++
+			}
 			e.Versions += f.versions
 			e.Bytes += f.bytes
 			for _, name := range f.segments {

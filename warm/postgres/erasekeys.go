@@ -12,16 +12,19 @@ import (
 
 // The phases of an order. No index says who owned a key in the past, and
 // changes and results know keys only inside their bytes; so a user's order
-// first collects keys, from version rows and then from changes, and every order
-// reads all batches and requests and takes the mentions out. One transaction
-// reads a window. It keeps the tenant's commits out meanwhile, so that all of
-// its batches up to the window's end are there to be read.
+// first collects keys, from version rows and heads, and every order reads all
+// batches and requests and takes the mentions out. One transaction reads a
+// window. It keeps the tenant's commits out meanwhile, so that all of its
+// batches up to the window's end are there to be read.
+//
+// Of a user only what is his is taken on the way: whether a key goes with what
+// others had there is known when its head is looked at, in the transaction that
+// takes it. A key may have come to another owner by then.
 //
 // The order's row says how far it has come: any daemon goes on with it.
 const (
-	phaseOwned   int16 = 0 // by version rows; batches counts keys
-	phaseChanged int16 = 1 // by changes
-	phaseClean   int16 = 2
+	phaseOwned int16 = 0 // batches counts keys
+	phaseClean int16 = 1
 )
 
 // eraseWindow is how many rows of each kind one transaction reads.
@@ -64,59 +67,61 @@ func (s *Store) EraseKeys(ctx context.Context, id string, limit int) (e warm.Era
 
 // erase does one step of an order.
 func (t *txn) erase(o *order, limit int) (more bool, err error) {
-	sub, err := t.subject(o)
+	if o.phase == phaseOwned {
+		return true, t.collectOwned(o)
+	}
+	cleaned, atEnd, err := t.clean(o)
 	if err != nil {
 		return false, err
 	}
-	switch o.phase {
-	case phaseOwned:
-		return true, t.collectOwned(o, sub)
-	case phaseChanged:
-		return true, t.collectChanged(o, sub)
-	}
-	cleaned, atEnd, err := t.clean(o, sub)
-	if err != nil {
-		return false, err
-	}
-	var keys []tiering.Key
+	taken := 0
 	if atEnd {
-		if atEnd, err = t.collectHeads(o, sub); err != nil {
+		if taken, err = t.takeSome(o, limit); err != nil {
 			return false, err
 		}
 	}
-	if atEnd {
-		if keys, err = t.erasable(o, sub, limit); err != nil {
-			return false, err
-		}
-		for _, k := range keys {
-			if err := t.take(o, k); err != nil {
-				return false, err
-			}
-		}
-	}
-	if cleaned || len(keys) > 0 {
+	if cleaned || taken > 0 {
 		if err := t.fence(o.seq); err != nil {
 			return false, err
 		}
 	}
-	if more = !atEnd || len(keys) >= limit; more {
+	if !atEnd || taken >= limit {
 		return true, nil
 	}
 	return false, t.erased(o)
 }
 
-// subject reads what an order looks for.
-func (t *txn) subject(o *order) (*subject, error) {
-	sub := newSubject(o.Selector)
-	return sub, t.each(`SELECT $2::text, namespace, id FROM erasure_key WHERE erasure = $1`, []any{o.seq, o.Selector.Tenant}, func(row pgx.Rows) error {
-		k, err := scanKey(row)
-		sub.add(k)
-		return err
-	})
+// takeSome takes up to limit keys, whole or in part.
+func (t *txn) takeSome(o *order, limit int) (taken int, err error) {
+	keys, seen, err := t.erasable(o, limit)
+	if err != nil {
+		return 0, err
+	}
+	prints := make([]footprint, len(keys))
+	whole := newSubject(warm.Selector{Tenant: o.Selector.Tenant})
+	for i, k := range keys {
+		if prints[i], err = readFootprint(t.ctx, t.conn, o.Selector, k); err != nil {
+			return 0, err
+		}
+		if prints[i].whole && !seen[i] {
+			whole.add(k)
+		}
+	}
+	if o.Selector.User != "" {
+		if err := t.cleanWhole(whole); err != nil {
+			return 0, err
+		}
+	}
+	for i, k := range keys {
+		if err := t.take(o, k, prints[i]); err != nil {
+			return 0, err
+		}
+	}
+	return len(keys), nil
 }
 
-// collect keeps keys that turned out to be the subject's.
-func (t *txn) collect(o *order, keys map[tiering.Key]struct{}) error {
+// collect keeps keys of which a user's order takes something.
+func (t *txn) collect(o *order, keys map[tiering.Key]struct{}, watched bool) error {
 	var names []string
 	var ids [][]byte
 	for k := range keys {
@@ -125,7 +130,7 @@ func (t *txn) collect(o *order, keys map[tiering.Key]struct{}) error {
 	if names == nil {
 		return nil
 	}
-	_, err := t.exec(`INSERT INTO erasure_key (erasure, namespace, id) SELECT $1, t.* FROM unnest($2::text[], $3::bytea[]) t ON CONFLICT DO NOTHING`, o.seq, names, ids)
+	_, err := t.exec(`INSERT INTO erasure_key (erasure, watched, namespace, id) SELECT $1, $2, t.* FROM unnest($3::text[], $4::bytea[]) t ON CONFLICT DO NOTHING`, o.seq, watched, names, ids)
 	return err
 }
 
@@ -134,19 +139,19 @@ func (t *txn) collect(o *order, keys map[tiering.Key]struct{}) error {
 const ownedWindow = `SELECT DISTINCT n.tenant, n.name, h.id FROM version v JOIN head h ON h.kid = v.kid JOIN namespace n ON n.nid = h.nid
 	WHERE v.kid > $3 AND v.kid <= $4 AND v.owner = $2 AND n.tenant = $1 AND n.name NOT LIKE '\_%'`
 
-// collectOwned looks at a window of keys.
-func (t *txn) collectOwned(o *order, sub *subject) error {
+// collectOwned looks at a window of keys, and at the end at all heads.
+func (t *txn) collectOwned(o *order) error {
 	next, err := t.number(`SELECT min(kid) FROM version WHERE kid > $1`, o.batches)
 	if err != nil {
 		return err
 	}
 	if next == 0 {
-		o.phase, o.batches = phaseChanged, 0
-		return nil
+		o.phase, o.batches = phaseClean, 0
+		return t.collectHeads(o, true)
 	}
 	end := next + walkWindow
 	met := map[tiering.Key]struct{}{}
-	err = t.each(ownedWindow, []any{sub.selector.Tenant, sub.selector.User, o.batches, end}, func(row pgx.Rows) error {
+	err = t.each(ownedWindow, []any{o.Selector.Tenant, o.Selector.User, o.batches, end}, func(row pgx.Rows) error {
 		k, err := scanKey(row)
 		met[k] = struct{}{}
 		return err
@@ -155,106 +160,88 @@ func (t *txn) collectOwned(o *order, sub *subject) error {
 	if err != nil {
 		return err
 	}
-	return t.collect(o, met)
-}
-
-// collectChanged looks at a window of batches.
-func (t *txn) collectChanged(o *order, sub *subject) error {
-	met := map[tiering.Key]struct{}{}
-	n, err := t.batches(&o.batches, func(_ int64, changes []made, _ []byte) error {
-		for i := range changes {
-			if c := &changes[i]; sub.selector.Takes(c.Key, c.User) {
-				met[c.Key] = struct{}{}
-			}
-		}
-		return nil
-	})
-	if err != nil {
-		return err
-	}
-	if n < eraseWindow {
-		o.phase, o.batches = phaseClean, 0
-	}
-	return t.collect(o, met)
+	return t.collect(o, met, true)
 }
 
 // batches reads a window of batches behind at, and moves it.
 func (t *txn) batches(at *int64, fn func(seq int64, changes []made, results []byte) error) (n int, err error) {
 	err = t.each(`SELECT seq, changes, results FROM batch WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{*at, eraseWindow}, func(row pgx.Rows) error {
-		var packed, results []byte
-		if err := row.Scan(at, &packed, &results); err != nil {
-			return err
-		}
 		n++
-		var changes []made
-		if packed != nil {
-			var err error
-			if changes, err = decodeChanges(packed); err != nil {
-				return err
-			}
-		}
-		return fn(*at, changes, results)
+		return scanBatch(row, at, fn)
 	})
 	return n, err
+}
+
+func scanBatch(row pgx.Rows, seq *int64, fn func(seq int64, changes []made, results []byte) error) error {
+	var packed, results []byte
+	if err := row.Scan(seq, &packed, &results); err != nil {
+		return err
+	}
+	var changes []made
+	if packed != nil {
+		var err error
+		if changes, err = decodeChanges(packed); err != nil {
+			return err
+		}
+	}
+	return fn(*seq, changes, results)
 }
 
 // headsOf finds the keys whose head is a user's.
 const headsOf = `SELECT n.tenant, n.name, h.id FROM namespace n JOIN head h ON h.nid = n.nid
 	WHERE n.tenant = $1 AND n.name NOT LIKE '\_%' AND h.owner = $2 AND h.owner <> '' AND h.version > 0`
 
-// collectHeads finds keys that are a user's by now and were not known. Then
-// the look for mentions begins anew: there may be some of the time before.
-func (t *txn) collectHeads(o *order, sub *subject) (none bool, err error) {
-	if sub.selector.User == "" {
-		return true, nil
-	}
-	met := map[tiering.Key]struct{}{}
-	err = t.each(headsOf+` AND NOT EXISTS (SELECT 1 FROM erasure_key e WHERE e.erasure = $3 AND e.namespace = n.name AND e.id = h.id) LIMIT $4`,
-		[]any{sub.selector.Tenant, sub.selector.User, o.seq, eraseWindow}, func(row pgx.Rows) error {
-			k, err := scanKey(row)
-			met[k] = struct{}{}
-			return err
-		})
-	if err != nil || len(met) == 0 {
-		return true, err
-	}
-	o.batches, o.requests = 0, 0
-	return false, t.collect(o, met)
+// collectHeads keeps the keys that are the user's now.
+func (t *txn) collectHeads(o *order, watched bool) error {
+	_, err := t.exec(`INSERT INTO erasure_key (erasure, watched, namespace, id) SELECT $3, $4, h.name, h.id FROM (`+headsOf+`) h ON CONFLICT DO NOTHING`,
+		o.Selector.Tenant, o.Selector.User, o.seq, watched)
+	return err
 }
 
-// erasable finds up to limit keys that are to be taken. A user's are all
-// collected by now.
-func (t *txn) erasable(o *order, sub *subject, limit int) (keys []tiering.Key, err error) {
-	if sub.selector.User == "" {
-		return selected(t.ctx, t.conn, sub.selector, "", limit)
+// erasable finds up to limit keys of which something is to be taken. seen says
+// that no mention of the key is left but, perhaps, the user's: there was none.
+func (t *txn) erasable(o *order, limit int) (keys []tiering.Key, seen []bool, err error) {
+	if o.Selector.User == "" {
+		keys, err = selected(t.ctx, t.conn, o.Selector, "", limit)
+		return keys, make([]bool, len(keys)), err
+	}
+	if err := t.collectHeads(o, false); err != nil {
+		return nil, nil, err
 	}
 	err = t.each(`DELETE FROM erasure_key e USING (SELECT namespace, id FROM erasure_key WHERE erasure = $1 ORDER BY namespace, id LIMIT $2) k
-		WHERE e.erasure = $1 AND e.namespace = k.namespace AND e.id = k.id RETURNING $3::text, e.namespace, e.id`, []any{o.seq, limit, sub.selector.Tenant}, func(row pgx.Rows) error {
-		k, err := scanKey(row)
-		keys = append(keys, k)
+		WHERE e.erasure = $1 AND e.namespace = k.namespace AND e.id = k.id RETURNING e.namespace, e.id, e.watched AND NOT e.shared`, []any{o.seq, limit}, func(row pgx.Rows) error {
+		k := tiering.Key{Tenant: o.Selector.Tenant}
+		var id []byte
+		var alone bool
+		err := row.Scan(&k.Namespace, &id, &alone)
+		k.ID = string(id)
+		keys, seen = append(keys, k), append(seen, alone)
 		return err
 	})
-	return keys, err
+	return keys, seen, err
 }
 
-// take removes a key, but for its mentions, and counts it.
-func (t *txn) take(o *order, key tiering.Key) error {
-	f, err := readFootprint(t.ctx, t.conn, key)
-	if err != nil || f.empty() {
-		return err
+// take removes a key, but for its mentions, and counts it. Of a key that stays
+// it removes the user's version rows: the locations stay with the others', and
+// lose the user's when their segments are rewritten.
+func (t *txn) take(o *order, key tiering.Key, f footprint) error {
+	if f.empty() {
+		return nil
 	}
 	if err := t.raise(key.Tenant, key.Namespace, f.top); err != nil {
 		return err
 	}
 	b := &pgx.Batch{}
 	b.Queue(`INSERT INTO erasure_segment (erasure, segment) SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING`, o.seq, f.segments)
-	for _, q := range []string{`DELETE FROM head WHERE kid = $1`, `DELETE FROM version WHERE kid = $1`, `DELETE FROM projection WHERE kid = $1`} {
-		b.Queue(q, f.kid)
-	}
-	b.Queue(`DELETE FROM location WHERE tenant = $1 AND namespace = $2 AND id = $3`, key.Tenant, key.Namespace, []byte(key.ID))
-	o.Keys++
+	b.Queue(`DELETE FROM version WHERE kid = $1 AND ($2 OR owner = $3)`, f.kid, f.whole, o.Selector.User)
 	o.Versions += f.versions
 	o.Bytes += f.bytes
+	if f.whole {
+		b.Queue(`DELETE FROM head WHERE kid = $1`, f.kid)
+		b.Queue(`DELETE FROM projection WHERE kid = $1`, f.kid)
+		b.Queue(`DELETE FROM location WHERE tenant = $1 AND namespace = $2 AND id = $3`, key.Tenant, key.Namespace, []byte(key.ID))
+		o.Keys++
+	}
 	return t.conn.SendBatch(t.ctx, b).Close()
 }
 

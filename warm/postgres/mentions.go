@@ -11,8 +11,8 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
-// subject is what an erasure looks for: what its selector takes, and keys that
-// it takes for what they once were.
+// subject is what an erasure looks for: what its selector takes, and keys with
+// all that anybody had there.
 type subject struct {
 	selector warm.Selector
 	keys     map[tiering.Key]struct{}
@@ -44,17 +44,29 @@ func (s *subject) said(answer []byte) bool {
 	if len(answer) == 0 {
 		return false
 	}
+	if eachWord(answer, s.named) {
+		return true
+	}
+	// What is not JSON counts by its bytes.
+	sel := s.selector
+	word := []byte(sel.ID + sel.Prefix + sel.User)
+	return len(word) > 0 && !json.Valid(answer) && bytes.Contains(answer, word)
+}
+
+// eachWord calls fn with the strings in JSON until it is true, and reports
+// whether it was.
+func eachWord(answer []byte, fn func(string) bool) bool {
+	if len(answer) == 0 {
+		return false
+	}
 	d := json.NewDecoder(bytes.NewReader(answer))
 	d.UseNumber()
 	for {
 		tok, err := d.Token()
 		if err != nil {
-			// The end, or not JSON: then by its bytes.
-			sel := s.selector
-			word := []byte(sel.ID + sel.Prefix + sel.User)
-			return len(word) > 0 && !json.Valid(answer) && bytes.Contains(answer, word)
+			return false
 		}
-		if word, ok := tok.(string); ok && s.named(word) {
+		if word, ok := tok.(string); ok && fn(word) {
 			return true
 		}
 	}
@@ -84,13 +96,6 @@ func (s *subject) inResults(all [][]warm.Result) bool {
 	return false
 }
 
-// inStored looks into a request's result. What can not be read at all counts
-// as a mention.
-func (s *subject) inStored(b []byte) bool {
-	all, err := decodeStored(b)
-	return err != nil || s.inResults(all)
-}
-
 // blank encodes a batch's results with nothing but the outcome of those that
 // mention the subject. Done results of others are told by the changes that
 // stay, in their order; one that was blanked before has no change.
@@ -110,81 +115,213 @@ func (s *subject) blank(all [][]warm.Result) []byte {
 	return e.b
 }
 
-// clean takes the mentions of sub out of a window of batches and of one of
-// requests. atEnd says that there is nothing behind. A batch's changes stay,
-// without any if need be, so that the feed's positions have no gaps. When a key
-// turns out to be the subject's that was not known, the look begins anew.
-func (t *txn) clean(o *order, sub *subject) (cleaned, atEnd bool, err error) {
-	met := map[tiering.Key]struct{}{}
-	var seqs []int64
-	var changes, results [][]byte
-	n, err := t.batches(&o.batches, func(seq int64, all []made, stored []byte) error {
-		if stored == nil {
-			return nil // a batch that never was
-		}
-		answers, err := decodeResults(stored, all)
-		if err != nil {
-			return err
-		}
-		kept := make([]warm.FeedChange, 0, len(all))
-		for i := range all {
-			c := &all[i].FeedChange
-			if !sub.has(c.Key, c.User) {
-				kept = append(kept, *c)
-			} else if _, known := sub.keys[c.Key]; !known && sub.selector.User != "" {
-				met[c.Key] = struct{}{}
-			}
-		}
-		if len(kept) == len(all) && !sub.inResults(answers) {
-			return nil
-		}
-		var packed []byte
-		if all != nil {
-			packed = encodeChanges(kept)
-		}
-		seqs, changes, results = append(seqs, seq), append(changes, packed), append(results, sub.blank(answers))
-		return nil
-	})
-	if err != nil {
-		return false, false, err
-	}
-	if seqs != nil {
-		if _, err := t.exec(`UPDATE batch b SET changes = t.changes, results = t.results FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) t(seq, changes, results) WHERE b.seq = t.seq`,
-			seqs, changes, results); err != nil {
-			return false, false, err
-		}
-	}
-	asked, dropped, err := t.cleanRequests(o, sub)
-	if err != nil {
-		return false, false, err
-	}
-	cleaned, atEnd = seqs != nil || dropped, n < eraseWindow && asked < eraseWindow
-	if len(met) > 0 {
-		o.batches, o.requests = 0, 0
-		return cleaned, false, t.collect(o, met)
-	}
-	return cleaned, atEnd, nil
+// look is what a user's order learns on the way: keys that were mentioned as
+// the user's, and watched ones that were mentioned otherwise. nil learns
+// nothing.
+type look struct {
+	met     map[tiering.Key]struct{}
+	watched *subject
+	shared  map[string]struct{} // ids
 }
 
-// cleanRequests drops the requests whose results mention sub: such a request,
-// sent once more, is a new one.
-func (t *txn) cleanRequests(o *order, sub *subject) (n int, dropped bool, err error) {
-	var todo []int64
-	err = t.each(`SELECT seq, tenant, result FROM request WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{o.requests, eraseWindow}, func(row pgx.Rows) error {
-		var tenant string
-		var result []byte
-		if err := row.Scan(&o.requests, &tenant, &result); err != nil {
-			return err
-		}
-		n++
-		if tenant == sub.selector.Tenant && sub.inStored(result) {
-			todo = append(todo, o.requests)
-		}
-		return nil
-	})
-	if err != nil || todo == nil {
-		return n, false, err
+func (l *look) meet(k tiering.Key) {
+	if l != nil {
+		l.met[k] = struct{}{}
 	}
-	_, err = t.exec(`DELETE FROM request WHERE seq = ANY($1::bigint[])`, todo)
-	return n, true, err
+}
+
+func (l *look) share(k tiering.Key) {
+	if l == nil {
+		return
+	}
+	if _, ok := l.watched.keys[k]; ok {
+		l.shared[k.ID] = struct{}{}
+	}
+}
+
+// shareResults notes the keys in results that are not the user's.
+func (l *look) shareResults(all [][]warm.Result) {
+	if l == nil || len(l.watched.keys) == 0 {
+		return
+	}
+	for _, rows := range all {
+		for i := range rows {
+			l.share(rows[i].Head.Key)
+			eachWord(rows[i].Answer, func(word string) bool {
+				if _, ok := l.watched.ids[word]; ok {
+					l.shared[word] = struct{}{}
+				}
+				return false
+			})
+		}
+	}
+}
+
+// startLook prepares to learn, for a user's order.
+func (t *txn) startLook(o *order) (*look, error) {
+	if o.Selector.User == "" {
+		return nil, nil
+	}
+	l := &look{met: map[tiering.Key]struct{}{}, watched: newSubject(o.Selector), shared: map[string]struct{}{}}
+	return l, t.each(`SELECT $2::text, namespace, id FROM erasure_key WHERE erasure = $1 AND watched`, []any{o.seq, o.Selector.Tenant}, func(row pgx.Rows) error {
+		k, err := scanKey(row)
+		l.watched.add(k)
+		return err
+	})
+}
+
+// endLook keeps what was learned.
+func (t *txn) endLook(o *order, l *look) error {
+	if l == nil {
+		return nil
+	}
+	if err := t.collect(o, l.met, false); err != nil || len(l.shared) == 0 {
+		return err
+	}
+	ids := make([][]byte, 0, len(l.shared))
+	for id := range l.shared {
+		ids = append(ids, []byte(id))
+	}
+	_, err := t.exec(`UPDATE erasure_key SET shared = true WHERE erasure = $1 AND id = ANY($2::bytea[]) AND NOT shared`, o.seq, ids)
+	return err
+}
+
+// clean takes the mentions of an order's subject out of a window of batches
+// and of one of requests. atEnd says that there is nothing behind.
+func (t *txn) clean(o *order) (cleaned, atEnd bool, err error) {
+	sub := newSubject(o.Selector)
+	l, err := t.startLook(o)
+	if err != nil {
+		return false, false, err
+	}
+	w := &rewrites{sub: sub, look: l}
+	n, err := t.batches(&o.batches, w.batch)
+	if err != nil {
+		return false, false, err
+	}
+	if err := t.rewrite(w); err != nil {
+		return false, false, err
+	}
+	asked := 0
+	err = t.each(`SELECT seq, tenant, result FROM request WHERE seq > $1 ORDER BY seq LIMIT $2`, []any{o.requests, eraseWindow}, func(row pgx.Rows) error {
+		asked++
+		var err error
+		o.requests, err = w.request(row)
+		return err
+	})
+	if err != nil {
+		return false, false, err
+	}
+	if err := t.forget(w); err != nil {
+		return false, false, err
+	}
+	return len(w.seqs)+len(w.requests) > 0, n < eraseWindow && asked < eraseWindow, t.endLook(o, l)
+}
+
+// cleanWhole takes what is left to mention those of a user's keys that go
+// whole: what others had there. The server picks out what may.
+func (t *txn) cleanWhole(whole *subject) error {
+	if len(whole.keys) == 0 {
+		return nil
+	}
+	ids := make([][]byte, 0, len(whole.ids))
+	for id := range whole.ids {
+		ids = append(ids, []byte(id))
+	}
+	w := &rewrites{sub: whole}
+	err := t.each(`SELECT b.seq, b.changes, b.results FROM batch b WHERE EXISTS (SELECT 1 FROM unnest($1::bytea[]) n WHERE position(n IN b.changes) > 0 OR position(n IN b.results) > 0)`,
+		[]any{ids}, func(row pgx.Rows) error {
+			var seq int64
+			return scanBatch(row, &seq, w.batch)
+		})
+	if err != nil {
+		return err
+	}
+	if err := t.rewrite(w); err != nil {
+		return err
+	}
+	// An answer may write an id in another way, so requests are all read.
+	err = t.each(`SELECT seq, tenant, result FROM request WHERE tenant = $1`, []any{whole.selector.Tenant}, func(row pgx.Rows) error {
+		_, err := w.request(row)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return t.forget(w)
+}
+
+// rewrites are the rows that mention sub, as they are to be.
+type rewrites struct {
+	sub              *subject
+	look             *look
+	seqs             []int64
+	changes, results [][]byte
+	requests         []int64
+}
+
+// batch looks into a batch. Its changes stay, without any if need be, so that
+// the feed's positions have no gaps.
+func (w *rewrites) batch(seq int64, all []made, stored []byte) error {
+	if stored == nil {
+		return nil // a batch that never was
+	}
+	answers, err := decodeResults(stored, all)
+	if err != nil {
+		return err
+	}
+	kept := make([]warm.FeedChange, 0, len(all))
+	for i := range all {
+		c := &all[i].FeedChange
+		if w.sub.has(c.Key, c.User) {
+			w.look.meet(c.Key)
+			continue
+		}
+		w.look.share(c.Key)
+		kept = append(kept, *c)
+	}
+	w.look.shareResults(answers)
+	if len(kept) == len(all) && !w.sub.inResults(answers) {
+		return nil
+	}
+	var packed []byte
+	if all != nil {
+		packed = encodeChanges(kept)
+	}
+	w.seqs, w.changes, w.results = append(w.seqs, seq), append(w.changes, packed), append(w.results, w.sub.blank(answers))
+	return nil
+}
+
+// request looks into a request. One whose results mention sub, or can not be
+// read, is dropped: sent once more, it is a new one.
+func (w *rewrites) request(row pgx.Rows) (seq int64, err error) {
+	var tenant string
+	var result []byte
+	if err := row.Scan(&seq, &tenant, &result); err != nil || tenant != w.sub.selector.Tenant {
+		return seq, err
+	}
+	answers, err := decodeStored(result)
+	if err != nil || w.sub.inResults(answers) {
+		w.requests = append(w.requests, seq)
+		return seq, nil
+	}
+	w.look.shareResults(answers)
+	return seq, nil
+}
+
+func (t *txn) rewrite(w *rewrites) error {
+	if w.seqs == nil {
+		return nil
+	}
+	_, err := t.exec(`UPDATE batch b SET changes = t.changes, results = t.results FROM unnest($1::bigint[], $2::bytea[], $3::bytea[]) t(seq, changes, results) WHERE b.seq = t.seq`,
+		w.seqs, w.changes, w.results)
+	return err
+}
+
+func (t *txn) forget(w *rewrites) error {
+	if w.requests == nil {
+		return nil
+	}
+	_, err := t.exec(`DELETE FROM request WHERE seq = ANY($1::bigint[])`, w.requests)
+	return err
 }

@@ -198,11 +198,14 @@ CREATE TABLE erasure_segment (
   PRIMARY KEY (erasure, segment)
 );
 
--- Keys that an order takes for what they once were.
+-- Keys of which a user's order takes something. watched: the key was known when
+-- the look for mentions began; shared: it was seen mentioned as somebody else's.
 CREATE TABLE erasure_key (
-  erasure   bigint NOT NULL,
+  erasure   bigint  NOT NULL,
+  watched   boolean NOT NULL,
+  shared    boolean NOT NULL DEFAULT false,
   namespace text COLLATE "C" NOT NULL,
-  id        bytea  NOT NULL,
+  id        bytea   NOT NULL,
   PRIMARY KEY (erasure, namespace, id)
 );
 
