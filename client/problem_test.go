@@ -23,7 +23,7 @@ func TestAProblemComesBackAsTheErrorItWasMadeFrom(t *testing.T) {
 	}
 	cases := []*tiering.Error{
 		whole,
-		{Code: tiering.CodeVersionConflict, CurrentVersion: 9007199254740993, Batch: true, FailedOp: 3},
+		{Code: tiering.CodeVersionConflict, Detail: "another stands", CurrentVersion: 9007199254740993, Batch: true, FailedOp: 3},
 		{Code: tiering.CodeUnavailable, Detail: "warm is away", RetryAfter: 7 * time.Second},
 	}
 	for _, code := range tiering.Codes() {

@@ -19,6 +19,7 @@ type atomicOp struct {
 	tiering.BatchOp
 	mutation *mutation // shares of all writes; its row is a template
 	policy   *policy
+	nothing  bool // a delete in a namespace that nobody made
 	key      tiering.Key
 	patch    func(base) ([]byte, error)
 	change   int // where its row went: change and row index, -1 for none
@@ -36,7 +37,9 @@ func (r *Router) atomicBatch(ctx context.Context, b tiering.Batch) (*tiering.Bat
 			return nil, atOp(err, i)
 		}
 		ops[i] = a
-		keys = append(keys, a.key)
+		if !a.nothing {
+			keys = append(keys, a.key)
+		}
 	}
 	slices.SortFunc(keys, tiering.Key.Compare)
 	keys = slices.Compact(keys)
@@ -44,6 +47,11 @@ func (r *Router) atomicBatch(ctx context.Context, b tiering.Batch) (*tiering.Bat
 	idem, err := r.batchIdempotency(b)
 	if err != nil {
 		return nil, err
+	}
+	if len(keys) == 0 { // nothing can be there to lock, to change or to remember
+		t := &atomicRun{ops: ops, results: make([]tiering.OpResult, len(ops))}
+		_, err := t.decide(nil)
+		return &tiering.BatchResult{Results: t.results}, err
 	}
 	if err := r.enter(); err != nil {
 		return nil, err
@@ -72,6 +80,9 @@ func (r *Router) atomicBatch(ctx context.Context, b tiering.Batch) (*tiering.Bat
 func (r *core) bringUp(ctx context.Context, ops []*atomicOp) error {
 	yes := true
 	for _, op := range ops {
+		if op.nothing {
+			continue
+		}
 		p := *op.policy
 		p.Promote = &yes
 		if _, err := r.load(ctx, op.key, &p, 0); err != nil {
@@ -107,6 +118,17 @@ func (r *Router) prepareOp(ctx context.Context, op tiering.BatchOp) (*atomicOp, 
 		}
 		a.policy, a.mutation, err = r.mutation(ctx, tiering.VerbWrite, op.Namespace, op.ID, o, op.User)
 	case "delete":
+		if a.key, err = r.admit(tiering.VerbDelete, op.Namespace, op.ID); err != nil {
+			return nil, err
+		}
+		known, err := r.namespaceKnown(ctx, op.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		if !known {
+			a.nothing, a.mutation = true, &mutation{key: a.key, cond: o.If}
+			return a, nil
+		}
 		a.policy, a.mutation, err = r.mutation(ctx, tiering.VerbDelete, op.Namespace, op.ID, o, "")
 	default:
 		err = notYet(op.Op)
@@ -212,6 +234,9 @@ func (t *atomicRun) decide(current []warm.Current) ([]warm.Change, error) {
 
 // step runs one operation.
 func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
+	if op.nothing {
+		return t.deleteNothing(i, op)
+	}
 	// The owner is judged before the condition, whose refusal names a version:
 	// to a read, what is another's does not stand.
 	visible := t.owner == "" || !s.live || s.user == t.owner
@@ -274,6 +299,17 @@ func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
 	}
 	s.base = base{version: s.head.Version + int64(op.row) + 1, body: doc, user: owner}
 	s.live = true
+	return nil
+}
+
+// deleteNothing answers a delete in a namespace that does not exist, which must
+// not make it.
+func (t *atomicRun) deleteNothing(i int, op *atomicOp) error {
+	if !op.mutation.cond.Holds(0) {
+		return &tiering.Error{Code: tiering.CodeVersionConflict, Detail: "nothing stands under the key: nothing of the batch was done"}
+	}
+	op.change, op.row = -1, -1
+	t.results[i] = tiering.OpResult{Status: http.StatusNoContent, Receipt: &tiering.Receipt{Meta: tiering.Meta{Namespace: op.Namespace, ID: op.ID}}}
 	return nil
 }
 

@@ -59,7 +59,24 @@ func (r *Router) batch(ctx context.Context, b tiering.Batch) (*tiering.BatchResu
 			return nil
 		})
 	}
-	return out, g.Wait()
+	err := g.Wait()
+	out.Replayed = replayedAll(b.Ops, out.Results)
+	return out, err
+}
+
+// replayedAll reports whether every mutation of a batch had been done before.
+func replayedAll(ops []tiering.BatchOp, results []tiering.OpResult) bool {
+	mutations := 0
+	for i, op := range ops {
+		if op.Op == "get" || op.Op == "check" {
+			continue
+		}
+		if rc := results[i].Receipt; rc == nil || !rc.Replayed {
+			return false
+		}
+		mutations++
+	}
+	return mutations > 0
 }
 
 // opKey derives the idempotency key of one operation from its batch's.

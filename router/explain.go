@@ -132,7 +132,11 @@ func coldPlaces(segments []tiering.SegmentInfo, version int64) []tiering.CopyPla
 			})
 		}
 	}
-	if len(out) == 0 {
+	switch {
+	case len(out) > 0:
+	case version == 0:
+		out = append(out, tiering.CopyPlace{Tier: tiering.Cold, State: "absent"})
+	default:
 		out = append(out, tiering.CopyPlace{Tier: tiering.Cold, State: "pending", Version: version})
 	}
 	return out

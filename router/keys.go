@@ -75,6 +75,18 @@ func (r *Router) createKey(ctx context.Context, k tiering.APIKey) (*tiering.APIK
 }
 
 func checkScope(s tiering.Scope) error {
+	// Who names no verb means none, and must not get them all.
+	for _, l := range []struct {
+		name  string
+		empty bool
+	}{
+		{"verbs", s.Verbs != nil && len(s.Verbs) == 0}, {"namespaces", s.Namespaces != nil && len(s.Namespaces) == 0},
+		{"prefixes", s.Prefixes != nil && len(s.Prefixes) == 0},
+	} {
+		if l.empty {
+			return tiering.Unprocessablef("/scope/"+l.name, "%s is an empty list: name some, or leave it out for no limit", l.name)
+		}
+	}
 	for _, v := range s.Verbs {
 		switch v {
 		case tiering.VerbRead, tiering.VerbWrite, tiering.VerbDelete, tiering.VerbAdmin:
@@ -84,7 +96,7 @@ func checkScope(s tiering.Scope) error {
 	}
 	for _, ns := range s.Namespaces {
 		if err := tiering.ValidateNamespace(ns); err != nil {
-			return tiering.Unprocessablef("/scope/namespaces", "%v", err)
+			return tiering.Unprocessablef("/scope/namespaces", "%s", tiering.DetailOf(err))
 		}
 	}
 	for _, p := range s.Prefixes {
@@ -94,7 +106,7 @@ func checkScope(s tiering.Scope) error {
 	}
 	if s.User != "" {
 		if err := tiering.ValidateOwner("user", s.User); err != nil {
-			return tiering.Unprocessablef("/scope/user", "%v", err)
+			return tiering.Unprocessablef("/scope/user", "%s", tiering.DetailOf(err))
 		}
 	}
 	return nil

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 
 	"github.com/tierd/tierd/internal/jsondoc"
 	"github.com/tierd/tierd/tiering"
@@ -223,15 +224,31 @@ func checkPolicy(p tiering.Policy) error {
 	if err := p.Validate(); err != nil {
 		return err
 	}
-	if _, err := compileSchema(p.Schema); err != nil {
+	schema, err := compileSchema(p.Schema)
+	if err != nil || len(p.Default) == 0 {
 		return err
 	}
-	if len(p.Default) > 0 {
-		if _, err := jsondoc.Compact(p.Default); err != nil {
-			return tiering.Unprocessablef("/default", "not a JSON document that tierd can keep: %v", err)
-		}
+	doc, err := jsondoc.Compact(p.Default)
+	if err != nil {
+		return tiering.Unprocessablef("/default", "not a JSON document that tierd can keep: %s", tiering.DetailOf(err))
+	}
+	// Readers take a default for a document: it keeps what documents keep.
+	if err := (&policy{Policy: p.WithDefaults(), schema: schema}).check(doc); err != nil {
+		return defaultFault(err)
 	}
 	return nil
+}
+
+// defaultFault is a fault of a policy's default, as one of the policy.
+func defaultFault(err error) error {
+	e := tiering.Unprocessablef("/default", "the default is no document of the namespace: %s", tiering.DetailOf(err))
+	var own *tiering.Error
+	if errors.As(err, &own) {
+		for _, f := range own.Faults {
+			e.Faults = append(e.Faults, tiering.Fault{Pointer: "/default" + f.Pointer, Detail: f.Detail})
+		}
+	}
+	return e
 }
 
 // DecodePolicy reads a policy that a caller sent, refusing unknown fields.
@@ -243,7 +260,7 @@ func DecodePolicy(body []byte) (tiering.Policy, error) {
 	d := json.NewDecoder(bytes.NewReader(body))
 	d.DisallowUnknownFields()
 	if err := d.Decode(&p); err != nil {
-		return p, tiering.Unprocessablef("", "not a policy: %v", err)
+		return p, tiering.BodyFault(err)
 	}
 	return p, nil
 }

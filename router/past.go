@@ -235,11 +235,26 @@ func (r *core) archived(ctx context.Context, key tiering.Key, look func([]tierin
 		}
 		err = look(locs)
 		if !errors.Is(err, tiering.ErrCorrupt) {
-			return tiering.Wrap(err, "", tiering.Cold, key)
+			return coldFailed(err, key)
 		}
 		failed, before = tiering.Wrap(err, "", tiering.Cold, key), locs
 	}
 	return failed
+}
+
+// coldFailed says of a read that was tried on both copies that neither served.
+func coldFailed(err error, key tiering.Key) error {
+	var e *tiering.Error
+	if !errors.As(tiering.Wrap(err, "", tiering.Cold, key), &e) {
+		return nil
+	}
+	asked := errors.Is(err, context.Canceled) || errors.Is(err, context.DeadlineExceeded)
+	if e.Code == tiering.CodeUnavailable && !asked {
+		c := *e
+		c.Detail = "neither cold copy can be reached: try again when the object storage answers"
+		e = &c
+	}
+	return e
 }
 
 func sameSegments(a, b []tiering.Location) bool {

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
+	"golang.org/x/text/language"
+	"golang.org/x/text/message"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -44,7 +46,7 @@ func (p *policy) check(doc []byte) error {
 		return tiering.Invalidf("the document cannot be checked against its schema: %v", err)
 	}
 	e := tiering.Unprocessablef("", "the document breaks the namespace's schema")
-	e.Faults = faults(broken, nil)
+	e.Faults = faults("", broken, message.NewPrinter(language.English), nil)
 	if len(e.Faults) > 0 {
 		e.Pointer = e.Faults[0].Pointer
 		e.Detail += ": " + e.Faults[0].Detail
@@ -55,17 +57,14 @@ func (p *policy) check(doc []byte) error {
 // maxFaults bounds how many faults of one document are told.
 const maxFaults = 50
 
-// faults collects the leaves of a validation error: the places to mend.
-func faults(e *jsonschema.ValidationError, out []tiering.Fault) []tiering.Fault {
+// faults collects the leaves of a validation error: the places to mend, below
+// the pointer under.
+func faults(under string, e *jsonschema.ValidationError, words *message.Printer, out []tiering.Fault) []tiering.Fault {
 	if len(e.Causes) == 0 && len(out) < maxFaults {
-		text := e.Error()
-		if i := strings.LastIndex(text, "': "); i >= 0 {
-			text = text[i+3:]
-		}
-		return append(out, tiering.Fault{Pointer: pointer(e.InstanceLocation), Detail: text})
+		return append(out, tiering.Fault{Pointer: under + pointer(e.InstanceLocation), Detail: neutral(e.ErrorKind.LocalizedString(words))})
 	}
 	for _, c := range e.Causes {
-		out = faults(c, out)
+		out = faults(under, c, words, out)
 	}
 	return out
 }
@@ -86,30 +85,57 @@ func (noRemote) Load(url string) (any, error) {
 	return nil, fmt.Errorf("%s: a schema may refer to itself only", url)
 }
 
+// schemaURL is what a schema without an $id is called. It is absolute, because
+// the compiler would put the daemon's working directory before any other.
+const schemaURL = "tierd:///schema"
+
+// neutral takes schemaURL out of a text.
+func neutral(text string) string {
+	for _, name := range []string{` in schema "` + schemaURL + `"`, ` in "` + schemaURL + `"`, schemaURL, "tierd:///"} {
+		text = strings.ReplaceAll(text, name, "")
+	}
+	return text
+}
+
 // compileSchema compiles a JSON Schema 2020-12; nil for none.
 func compileSchema(schema []byte) (*jsonschema.Schema, error) {
 	if len(schema) == 0 || string(schema) == "null" {
 		return nil, nil
 	}
-	bad := func(err error) error {
-		return tiering.Unprocessablef("/schema", "not a JSON Schema 2020-12: %v", err)
-	}
 	v, err := jsonschema.UnmarshalJSON(bytes.NewReader(schema))
 	if err != nil {
-		return nil, bad(err)
+		return nil, badSchema(err)
 	}
 	c := jsonschema.NewCompiler()
 	c.DefaultDraft(jsonschema.Draft2020)
 	c.UseLoader(noRemote{})
-	const name = "policy-schema.json"
-	if err := c.AddResource(name, v); err != nil {
-		return nil, bad(err)
+	if err := c.AddResource(schemaURL, v); err != nil {
+		return nil, badSchema(err)
 	}
-	s, err := c.Compile(name)
+	s, err := c.Compile(schemaURL)
 	if err != nil {
-		return nil, bad(err)
+		return nil, badSchema(err)
 	}
 	return s, nil
+}
+
+// badSchema says what is wrong with a schema, and where.
+func badSchema(err error) error {
+	const what = "not a JSON Schema 2020-12: "
+	var elsewhere *jsonschema.LoadURLError
+	if errors.As(err, &elsewhere) {
+		return tiering.Unprocessablef("/schema", what+"it refers to %q: a schema may refer to itself only", neutral(elsewhere.URL))
+	}
+	e := tiering.Unprocessablef("/schema", what+"%s", neutral(err.Error()))
+	var invalid *jsonschema.SchemaValidationError
+	var broken *jsonschema.ValidationError
+	if errors.As(err, &invalid) && errors.As(invalid.Err, &broken) {
+		e.Faults = faults("/schema", broken, message.NewPrinter(language.English), nil)
+	}
+	if len(e.Faults) > 0 {
+		e.Pointer, e.Detail = e.Faults[0].Pointer, what+e.Faults[0].Detail
+	}
+	return e
 }
 
 // policyCache keeps policies of namespaces in use, for at most PolicyTTL.

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
+	"os"
 	"strings"
 	"testing"
 	"time"
@@ -123,11 +124,14 @@ func TestPolicyFaults(t *testing.T) {
 	for _, c := range []struct{ name, patch, pointer string }{
 		{"an unknown class", `{"class":"eternal"}`, "/class"},
 		{"an ephemeral log", `{"class":"ephemeral","kind":"log"}`, "/class"},
-		{"a schema that is none", `{"schema":{"type":"texts"}}`, "/schema"},
+		{"a schema that is none", `{"schema":{"type":"texts"}}`, "/schema/type"},
+		{"a default that its schema refuses", `{"schema":{"type":"object"},"default":[1]}`, "/default"},
+		{"a default over the size of a document", `{"max_size":4,"default":"12345"}`, "/default"},
+		{"a number where a word is asked for", `{"class":1.0}`, "/class"},
 		{"a schema that reads elsewhere", `{"schema":{"$ref":"file:///etc/passwd"}}`, "/schema"},
 		{"a share above 1", `{"warn_at":1.5}`, "/warn_at"},
 		{"a document over the limit", `{"max_size":9000000}`, "/max_size"},
-		{"an unknown field", `{"colour":"red"}`, ""},
+		{"an unknown field", `{"colour":"red"}`, "/colour"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			_, err := w.r.PatchNamespace(w.ctx, space, []byte(c.patch), nil)
@@ -237,4 +241,47 @@ func TestSizes(t *testing.T) {
 		_, err := w.r.Put(w.ctx, space, "spaces", []byte(`[ `+strings.Repeat(" ", 100)+`]`), nil)
 		return err
 	}())
+}
+
+// What is wrong with a schema is said without a word of where the daemon runs.
+func TestSchemaFaultsNameNoPlace(t *testing.T) {
+	wd, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for schema, want := range map[string]string{
+		`{"type":"texts"}`:                                        "value must be one of",
+		`{"$ref":"#/$defs/x"}`:                                    `json-pointer in "#/$defs/x" not found`,
+		`{"$ref":"#x"}`:                                           `anchor in "#x" not found`,
+		`{"$ref":"other.json"}`:                                   `it refers to "other.json"`,
+		`{"$ref":"http://e.com/x"}`:                               `it refers to "http://e.com/x"`,
+		`{"$ref":"%zz"}`:                                          "not valid uri-reference",
+		`{"$anchor":"a","$defs":{"b":{"$anchor":"a"}}}`:           `duplicate anchor "a"`,
+		`{"$defs":{"a":{"$id":"x"},"b":{"$id":"x"}}}`:             `duplicate id "x"`,
+		`{"properties":{"a":{"$ref":"#/properties/none"}}}`:       "not found",
+		`{"$schema":"https://json-schema.org/draft/none/schema"}`: "it refers to",
+	} {
+		_, err := compileSchema([]byte(schema))
+		p := tiering.ProblemOf(err)
+		text := p.Detail + fmt.Sprint(p.Errors)
+		if p.Status != 422 || !strings.HasPrefix(p.Pointer, "/schema") || !strings.Contains(text, want) {
+			t.Errorf("%s: %s at %q, want %q", schema, text, p.Pointer, want)
+		}
+		for _, leak := range []string{wd, "file:", "tierd:", schemaURL} {
+			if strings.Contains(text, leak) {
+				t.Errorf("%s: %s names %s", schema, text, leak)
+			}
+		}
+	}
+	own, err := compileSchema([]byte(`{"$ref":"n.json","$defs":{"n":{"$id":"n.json","const":1}}}`))
+	if err != nil {
+		t.Fatalf("a schema that refers to a part of itself by name: %v", err)
+	}
+	p := &policy{Policy: tiering.Policy{}.WithDefaults(), schema: own}
+	if err := p.check([]byte(`1`)); err != nil {
+		t.Error(err)
+	}
+	if err := p.check([]byte(`2`)); err == nil || strings.Contains(err.Error(), "tierd:") {
+		t.Errorf("a document that breaks it: %v", err)
+	}
 }

@@ -71,7 +71,7 @@ func checkGet(o tiering.GetOptions) error {
 		return tiering.Invalidf("min_version goes with the current document, not with version or as_of")
 	case len(o.Default) > 0:
 		if _, err := jsondoc.Compact(o.Default); err != nil {
-			return tiering.Invalidf("default is not JSON: %v", err)
+			return tiering.Invalidf("default is not JSON: %s", tiering.DetailOf(err))
 		}
 	}
 	return nil

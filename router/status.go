@@ -82,7 +82,7 @@ func (r *core) backgroundStatus(ctx context.Context, s *tiering.NodeStatus) {
 func tierStatus(t tiering.Tier, copyName string, err error) tiering.TierStatus {
 	s := tiering.TierStatus{Tier: t, Copy: copyName, OK: err == nil}
 	if err != nil {
-		s.Error = err.Error()
+		s.Error = tiering.Told(tiering.Wrap(err, "", t, tiering.Key{})) // its cause may name paths and addresses
 	}
 	return s
 }

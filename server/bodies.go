@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/danielgtaylor/huma/v2"
@@ -69,7 +70,7 @@ func (s *bodySchema) decode(b []byte, v any) error {
 		return err
 	}
 	if err := json.Unmarshal(b, v); err != nil {
-		return &tiering.Error{Code: tiering.CodeInvalid, Unprocessable: true, Detail: "the body does not fit: " + err.Error(), Err: err}
+		return tiering.BodyFault(err)
 	}
 	return nil
 }
@@ -153,7 +154,16 @@ func (s *bodySchema) outline(dec *jsontext.Decoder, schema *huma.Schema, depth i
 		return nil, tiering.Unprocessablef(string(dec.StackPointer()), "the number is longer than %d characters or its exponent is beyond %d",
 			tiering.MaxNumberLength, tiering.MaxExponent)
 	}
+	if _, err := strconv.ParseInt(text, 10, 64); err != nil && s.wantsWhole(schema) {
+		return nil, tiering.Unprocessablef(string(dec.StackPointer()), "%s is not a whole number of at most 64 bits, written without a fraction or an exponent", clip(text))
+	}
 	return json.Number(text), nil
+}
+
+// wantsWhole reports whether a number under schema has to be an integer. To the
+// validator 1.0 is one, to what reads the body it is not.
+func (s *bodySchema) wantsWhole(schema *huma.Schema) bool {
+	return schema.Type == huma.TypeInteger || slices.ContainsFunc(slices.Concat(schema.OneOf, schema.AnyOf), s.wantsWhole)
 }
 
 func (s *bodySchema) outlineObject(dec *jsontext.Decoder, schema *huma.Schema, depth int) (any, error) {

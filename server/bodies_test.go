@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tierd/tierd/internal/jsondoc"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -49,7 +50,9 @@ func TestBodiesAreStrict(t *testing.T) {
 		{"a name in another case", `{"OPS":[]}`, 422, ""},
 		{"a field that is null", `{"ops":[{"op":"set","pointer":"/a"}],"if_version":null}`, 422, "/if_version"},
 		{"a version that is no integer", `{"ops":[{"op":"set","pointer":"/a"}],"if_version":1.5}`, 422, "/if_version"},
-		{"a version beyond int64", `{"ops":[{"op":"set","pointer":"/a"}],"if_version":9223372036854775808}`, 422, ""},
+		{"a version beyond int64", `{"ops":[{"op":"set","pointer":"/a"}],"if_version":9223372036854775808}`, 422, "/if_version"},
+		{"a version with a fraction of nothing", `{"ops":[{"op":"set","pointer":"/a"}],"if_version":1.0}`, 422, "/if_version"},
+		{"a version with an exponent", `{"ops":[{"op":"set","pointer":"/a"}],"if_version":1e2}`, 422, "/if_version"},
 		{"an exponent that would fill memory", `{"ops":[{"op":"set","pointer":"/a"}],"if_version":1e999999999}`, 422, "/if_version"},
 		{"a number without end", `{"ops":[],"if_version":` + strings.Repeat("1", 500) + `}`, 422, "/if_version"},
 		{"a document too deep for any reader", `{"ops":[{"op":"set","pointer":"/a","value":` + deep + `}]}`, 400, ""},
@@ -63,6 +66,11 @@ func TestBodiesAreStrict(t *testing.T) {
 			var e *tiering.Error
 			if !errors.As(err, &e) || e.Code != tiering.CodeInvalid || e.Status() != c.status {
 				t.Fatalf("%v, want invalid with %d", err, c.status)
+			}
+			for _, word := range []string{"json:", "Go ", "int64", "unmarshal"} {
+				if strings.Contains(e.Detail, word) {
+					t.Errorf("the detail is about code: %s", e.Detail)
+				}
 			}
 			if c.pointer != "" && e.Pointer != c.pointer {
 				t.Errorf("pointer %q, want %q", e.Pointer, c.pointer)
@@ -91,6 +99,38 @@ func TestTooManyOperations(t *testing.T) {
 	}
 	if err := s.check([]byte(`{"ops":[` + strings.TrimSuffix(strings.Repeat(op, tiering.MaxBatchOps+1), ",") + `]}`)); tiering.CodeOf(err) != tiering.CodeInvalid {
 		t.Errorf("one operation more: %v", err)
+	}
+}
+
+// The description, the validator and what runs the edit know one bound.
+func TestTooManyEditOperations(t *testing.T) {
+	s := schemaOf(t, "EditRequest")
+	for n, want := range map[int]tiering.Code{tiering.MaxEditOps: "", tiering.MaxEditOps + 1: tiering.CodeInvalid} {
+		ops := strings.TrimSuffix(strings.Repeat(`{"op":"set","pointer":"/a","value":1},`, n), ",")
+		var req editRequest
+		if err := s.decode([]byte(`{"ops":[`+ops+`]}`), &req); tiering.CodeOf(err) != want {
+			t.Errorf("%d operations: %v", n, err)
+		}
+		if err := json.Unmarshal([]byte(`[`+ops+`]`), &req.Ops); err != nil {
+			t.Fatal(err)
+		}
+		if err := jsondoc.ValidateEdit(req.Ops); tiering.CodeOf(err) != want {
+			t.Errorf("%d operations are run with %v", n, err)
+		}
+	}
+}
+
+// A key without limits is asked for by leaving them out.
+func TestEmptyLimitsOfAKeyAreRefused(t *testing.T) {
+	s := schemaOf(t, "KeyRequest")
+	for field, value := range map[string]string{"verbs": `[]`, "namespaces": `[]`, "prefixes": `[]`, "user": `""`} {
+		err := s.check([]byte(`{"scope":{"` + field + `":` + value + `}}`))
+		if p := tiering.ProblemOf(err); p.Status != 422 || p.Pointer != "/scope/"+field {
+			t.Errorf("%s: %v", field, err)
+		}
+	}
+	if err := s.check([]byte(`{"scope":{}}`)); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -27,7 +27,7 @@ func writeCondition(h http.Header) (tiering.Condition, error) {
 		return tiering.Condition{}, tiering.Invalidf("If-Match and If-None-Match together: send one")
 	case len(none) > 0:
 		if len(none) != 1 || strings.TrimSpace(none[0]) != "*" {
-			return tiering.Condition{}, tiering.Invalidf("If-None-Match %q: on a write it is *, which creates", strings.Join(none, ", "))
+			return tiering.Condition{}, tiering.Invalidf("If-None-Match: %s: on a write it is *, which creates", shown(strings.Join(none, ", ")))
 		}
 		return tiering.IfAbsent(), nil
 	}
@@ -37,7 +37,7 @@ func writeCondition(h http.Header) (tiering.Condition, error) {
 	}
 	version, ok := parseTag(v)
 	if !ok {
-		return tiering.Condition{}, tiering.Invalidf(`If-Match %q: want one version in quotes such as "3", or *`, v)
+		return tiering.Condition{}, tiering.Invalidf(`If-Match: %s: want one version in quotes such as "3", or *`, shown(v))
 	}
 	return tiering.IfVersion(version), nil
 }
@@ -82,10 +82,19 @@ func readTags(h http.Header, name string) (tagList, error) {
 			continue
 		}
 		if !foreignTag(part) {
-			return tagList{}, tiering.Invalidf(`%s %q: want entity tags such as "3", or *`, name, s)
+			return tagList{}, tiering.Invalidf(`%s: %s: want entity tags such as "3", or *`, name, shown(s))
 		}
 	}
 	return list, nil
+}
+
+// shown is a header's value in an error, as it was sent: quoted, the quotes of
+// an entity tag would be escaped.
+func shown(v string) string {
+	if v == "" {
+		return "(empty)"
+	}
+	return clip(v)
 }
 
 // foreignTag reports whether s has the form of an entity tag.

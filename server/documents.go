@@ -192,7 +192,7 @@ func (c *call) getOptions() (*tiering.GetOptions, error) {
 		q.failf("default and no_default together: give one")
 	}
 	if o.Pointer != "" && o.Pointer[0] != '/' {
-		q.failf("pointer=%q: a JSON Pointer starts with /", o.Pointer)
+		q.failf("pointer=%s: a JSON Pointer starts with /", o.Pointer)
 	}
 	return o, q.err
 }

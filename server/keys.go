@@ -12,7 +12,7 @@ func keyOperations() []*operation {
 		{
 			id: "createKey", method: http.MethodPost, path: "/v1/keys", tag: "keys",
 			summary: "Create an API key",
-			about:   "The answer holds the secret, which is shown here and nowhere else. An empty list in a scope means no limit.",
+			about:   "The answer holds the secret, which is shown here and nowhere else. A limit that a scope leaves out limits nothing.",
 			body: &body{about: "The key's name and limits.", component: "KeyRequest", media: []media{{"application/json", ref("KeyRequest"),
 				map[string]any{"name": "planner", "scope": map[string]any{"verbs": []any{"read", "write"}, "namespaces": []any{"runs"}}}}}},
 			answers: []answer{{http.StatusCreated, "The key with its secret.", nil, jsonOf("APIKey", exampleKey)}},

@@ -1,6 +1,7 @@
 package server
 
 import (
+	"errors"
 	"net/http"
 
 	"github.com/tierd/tierd/tiering"
@@ -29,7 +30,7 @@ func (s *Server) nodeOperations() []*operation {
 		},
 		{
 			id: "getReadiness", method: http.MethodGet, path: "/readyz", tag: "node", access: open,
-			summary: "Can the node serve", about: "503 with Retry-After while the warm tier cannot be reached or the node starts or stops.",
+			summary: "Can the node serve", about: "503 with Retry-After while the warm tier cannot be reached or cannot commit, as with a full disk, or the node starts or stops; the detail says why.",
 			answers: []answer{{http.StatusOK, "Ready.", nil, jsonOf("Health", map[string]any{"status": "ready"})}},
 			run:     (*call).readiness,
 		},
@@ -69,6 +70,20 @@ func (s *Server) nodeOperations() []*operation {
 	return ops
 }
 
+// unready is one answer whatever the reason: what balances load by this page
+// understands a 503. The reason is in the detail.
+func unready(err error) error {
+	var e *tiering.Error
+	if !errors.As(tiering.Wrap(err, "ready", "", tiering.Key{}), &e) {
+		return nil
+	}
+	out := &tiering.Error{Op: e.Op, Tier: e.Tier, Code: tiering.CodeUnavailable, Detail: e.Detail, RetryAfter: e.RetryAfter, Err: err}
+	if e.Code != tiering.CodeUnavailable {
+		out.Detail = string(e.Code) + ": " + e.Detail
+	}
+	return out
+}
+
 func (c *call) readiness() error {
 	select {
 	case <-c.s.stopping:
@@ -77,7 +92,7 @@ func (c *call) readiness() error {
 	}
 	if c.s.opts.Ready != nil {
 		if err := c.s.opts.Ready(c.ctx()); err != nil {
-			return tiering.Wrap(err, "ready", "", tiering.Key{})
+			return unready(err)
 		}
 	}
 	return c.reply(http.StatusOK, map[string]string{"status": "ready"})

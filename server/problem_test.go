@@ -98,6 +98,16 @@ func TestNotReadyIs503(t *testing.T) {
 	if body := bodyOf(t, r); r.StatusCode != 503 || strings.Contains(body, "10.0.0.7") || r.Header.Get("Retry-After") == "" {
 		t.Errorf("%d %s", r.StatusCode, body)
 	}
+	h = newTest(t, newFake(), func(o *Options) {
+		o.Ready = func(context.Context) error {
+			return &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeOutOfSpace, Detail: "the disk is full", Err: errors.New("/var/lib/tierd")}
+		}
+	}).Handler()
+	r = exchange(h, "GET /readyz")
+	if body := bodyOf(t, r); r.StatusCode != 503 || !strings.Contains(body, `"code":"unavailable"`) ||
+		!strings.Contains(body, "out_of_space: the disk is full") || strings.Contains(body, "/var") {
+		t.Errorf("a full disk: %d %s", r.StatusCode, body)
+	}
 	if r := exchange(h, "GET /healthz"); r.StatusCode != 200 {
 		t.Errorf("liveness %d, want 200 whatever the tiers do", r.StatusCode)
 	}

@@ -37,7 +37,7 @@ func (q *query) version(name string) int64 {
 	}
 	v, ok := parseVersion(q.text(name))
 	if !ok || v == 0 {
-		q.failf("%s=%q: want a version, from 1 up", name, q.text(name))
+		q.failf("%s=%s: want a version, from 1 up", name, q.text(name))
 	}
 	return v
 }
@@ -49,7 +49,7 @@ func (q *query) count(name string) int64 {
 	}
 	v, ok := parseVersion(q.text(name))
 	if !ok {
-		q.failf("%s=%q: want a whole number, from 0 up", name, q.text(name))
+		q.failf("%s=%s: want a whole number, from 0 up", name, q.text(name))
 	}
 	return v
 }
@@ -61,7 +61,7 @@ func (q *query) limit() int {
 	}
 	n, err := strconv.Atoi(q.text("limit"))
 	if err != nil || n < 1 || n > maxLimit {
-		q.failf("limit=%q: want 1 to %d", q.text("limit"), maxLimit)
+		q.failf("limit=%s: want 1 to %d", q.text("limit"), maxLimit)
 	}
 	return n
 }
@@ -77,7 +77,7 @@ func (q *query) flag(name string) bool {
 	case "false":
 		return false
 	}
-	q.failf("%s=%q: want true or false", name, q.text(name))
+	q.failf("%s=%s: want true or false", name, q.text(name))
 	return false
 }
 
@@ -88,7 +88,7 @@ func (q *query) choice(name string, allowed ...string) string {
 	}
 	v := q.text(name)
 	if !slices.Contains(allowed, v) {
-		q.failf("%s=%q: want %s", name, v, strings.Join(allowed, " or "))
+		q.failf("%s=%s: want %s", name, v, strings.Join(allowed, " or "))
 		return ""
 	}
 	return v
@@ -105,7 +105,7 @@ func (q *query) words(name string, allowed ...string) map[string]bool {
 			out[v] = true
 			continue
 		}
-		q.failf("%s=%q: want %s, separated by commas", name, q.text(name), strings.Join(allowed, ", "))
+		q.failf("%s=%s: want %s, separated by commas", name, q.text(name), strings.Join(allowed, ", "))
 	}
 	return out
 }
@@ -134,7 +134,7 @@ func (q *query) instant(name string) time.Time {
 	// A plus sign that was not encoded arrives as a space, which RFC 3339 never has.
 	t, err := time.Parse(time.RFC3339Nano, strings.ReplaceAll(v, " ", "+"))
 	if err != nil || t.IsZero() {
-		q.failf("%s=%q: want a time such as 2026-01-31T12:00:00.5Z, or Unix seconds", name, v)
+		q.failf("%s=%s: want a time such as 2026-01-31T12:00:00.5Z, or Unix seconds", name, v)
 		return time.Time{}
 	}
 	return t.UTC()
@@ -150,7 +150,7 @@ func (q *query) json(name string) json.RawMessage {
 	}
 	v := json.RawMessage(q.text(name))
 	if !json.Valid(v) {
-		q.failf("%s=%q: want a JSON value", name, q.text(name))
+		q.failf("%s=%s: want a JSON value", name, q.text(name))
 	}
 	return v
 }

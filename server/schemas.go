@@ -166,18 +166,25 @@ func editOpSchema() *huma.Schema {
 }
 
 func scopeSchema() *huma.Schema {
-	return object("What a key may do. Each empty list means no limit.",
-		may("verbs", "The verbs.", list(enum("read", "write", "delete", "admin"))),
-		may("namespaces", "The namespaces.", list(str())),
-		may("prefixes", "Beginnings of ids.", list(str())),
-		may("user", "Sees and makes this owner's documents only.", str()))
+	one := 1
+	some := func(s *huma.Schema) *huma.Schema {
+		s.MinItems = &one
+		return s
+	}
+	user := text(256)
+	user.MinLength = &one
+	return object("What a key may do. A limit that is absent limits nothing; an empty one is refused.",
+		may("verbs", "The verbs.", some(list(enum("read", "write", "delete", "admin")))),
+		may("namespaces", "The namespaces.", some(list(str()))),
+		may("prefixes", "Beginnings of ids.", some(list(str()))),
+		may("user", "Sees and makes this owner's documents only.", user))
 }
 
 // requestSchemas are the bodies that callers send.
 func requestSchemas(c map[string]*huma.Schema) {
-	one, most := 1, tiering.MaxBatchOps
+	one, most, mostEdits := 1, tiering.MaxBatchOps, tiering.MaxEditOps
 	edits := list(ref("EditOp"))
-	edits.MinItems, edits.MaxItems = &one, &most
+	edits.MinItems, edits.MaxItems = &one, &mostEdits
 	ops := list(ref("BatchOp"))
 	ops.MinItems, ops.MaxItems = &one, &most
 

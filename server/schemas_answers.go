@@ -16,16 +16,16 @@ func opEnum() *huma.Schema {
 }
 
 func digest() *huma.Schema {
-	return about("SHA-256 of the compacted bytes; empty for a delete.", str())
+	return about("SHA-256 of the compacted bytes.", str())
 }
 
 func metaProperties() []property {
 	return join(ownProperties(), []property{
 		must("version", "The version: strictly increasing for a key, never reused.", integer(0)),
-		must("digest", "SHA-256 of the compacted bytes; empty for a delete.", digest()),
+		may("digest", "SHA-256 of the compacted bytes; absent for a delete.", digest()),
 		must("size", "Bytes of the compacted JSON.", integer(0)),
-		must("created_at", "When the key was created.", instant()),
-		must("updated_at", "When this version was committed.", instant()),
+		may("created_at", "When the key was created; absent with version 0.", instant()),
+		may("updated_at", "When this version was committed; absent with version 0.", instant()),
 		may("expires_at", "When it expires; absent: never.", instant()),
 		may("user", "The owner.", str()),
 		may("pinned", "Whether it is kept from ageing.", boolean()),
@@ -62,7 +62,7 @@ func documentSchemas(c map[string]*huma.Schema) {
 		must("version", "The version.", integer(1)),
 		must("op", "What made it.", opEnum()),
 		must("size", "Bytes of the compacted JSON.", integer(0)),
-		must("digest", "SHA-256 of the compacted bytes; empty for a delete.", digest()),
+		may("digest", "SHA-256 of the compacted bytes; absent for a delete.", digest()),
 		must("created_at", "When it was committed.", instant()),
 		must("tier", "Where its bytes lie.", tierEnum()))
 	c["History"] = object("One page of versions, newest first.", must("versions", "The versions.", list(ref("VersionInfo"))), cursor)

@@ -103,10 +103,10 @@ type Meta struct {
 	Namespace string    `json:"namespace"`
 	ID        string    `json:"id"`
 	Version   int64     `json:"version"`
-	Digest    Digest    `json:"digest"`
-	Size      int64     `json:"size"` // bytes of the compacted JSON
-	CreatedAt time.Time `json:"created_at"`
-	UpdatedAt time.Time `json:"updated_at"`
+	Digest    Digest    `json:"digest,omitzero"` // zero: no bytes, as of a delete
+	Size      int64     `json:"size"`            // bytes of the compacted JSON
+	CreatedAt time.Time `json:"created_at,omitzero"`
+	UpdatedAt time.Time `json:"updated_at,omitzero"` // zero: no version is described, as by a default
 	ExpiresAt time.Time `json:"expires_at,omitzero"` // zero: never
 	User      string    `json:"user,omitempty"`
 	Pinned    bool      `json:"pinned,omitempty"`

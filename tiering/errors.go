@@ -220,7 +220,8 @@ func Errorf(code Code, format string, args ...any) *Error {
 // Wrap makes err an *Error, once: one that is already keeps its code and only
 // takes op, tier and key where it has none. A deadline or a cancelled context
 // is unavailable; any other foreign error from a tier is unavailable too,
-// because the caller cannot tell more. Wrap(nil) is nil.
+// because the caller cannot tell more. One without a detail gets that of its
+// code and tier. Wrap(nil) is nil.
 func Wrap(err error, op string, tier Tier, key Key) error {
 	if err == nil {
 		return nil
@@ -237,6 +238,7 @@ func Wrap(err error, op string, tier Tier, key Key) error {
 		if c.Key == (Key{}) {
 			c.Key = key
 		}
+		c.explain()
 		return &c
 	}
 	c := &Error{Op: op, Tier: tier, Key: key, Code: CodeUnavailable, Err: err}
@@ -246,7 +248,70 @@ func Wrap(err error, op string, tier Tier, key Key) error {
 	case errors.Is(err, context.Canceled):
 		c.Detail = "the caller went away"
 	}
+	c.explain()
 	return c
+}
+
+// details say for each code what is wrong, and what to do, where nothing more
+// is known.
+var details = map[Code]string{
+	CodeNotFound:             "nothing is there",
+	CodeVersionConflict:      "another version stands: read it and try again",
+	CodeSeqConflict:          "another entry is the last: read it and try again",
+	CodePreconditionRequired: "a condition is asked for: send If-Match or If-None-Match",
+	CodeInvalid:              "the request is not valid",
+	CodeUnsupported:          "this is not supported",
+	CodeWrongKind:            "this kind of key does not take the request",
+	CodeTooLarge:             "the request or its result is too large",
+	CodeUnauthenticated:      "the API key is missing or not valid",
+	CodeForbidden:            "the API key does not allow it",
+	CodeRateLimited:          "too many requests: wait before the next",
+	CodeFenced:               "a newer holder of the lease has taken over: stop",
+	CodeLeaseHeld:            "somebody else holds the lease: wait until it ends",
+	CodeIdempotencyMismatch:  "this Idempotency-Key came with another request before: use a new one",
+	CodeIdempotencyInFlight:  "an earlier request with this Idempotency-Key still runs: try again",
+	CodeGone:                 "it is no longer kept",
+	CodeCorrupt:              "stored bytes are damaged and no sound copy was found: the node's log says which",
+	CodeUnavailable:          "the node cannot do it now: try again",
+	CodeOutOfSpace:           "there is no room left: free some space, then try again",
+}
+
+// unreachable says which tier it is that failed.
+var unreachable = map[Tier]string{
+	Hot:    "the hot tier cannot be reached: try again",
+	Warm:   "the warm store cannot be reached: try again",
+	Cold:   "cold storage cannot be reached: try again later",
+	Vector: "the recall index cannot be reached: try again",
+}
+
+// explain gives an error without a detail that of its code and tier.
+func (e *Error) explain() {
+	if e.Detail == "" && e.Code == CodeUnavailable {
+		e.Detail = unreachable[e.Tier]
+	}
+	if e.Detail == "" {
+		e.Detail = details[e.Code]
+	}
+}
+
+// DetailOf is the detail of err, to be said within another: without the code
+// that the other has too. A foreign error's is its text.
+func DetailOf(err error) string {
+	var e *Error
+	if errors.As(err, &e) {
+		return e.Detail
+	}
+	return err.Error()
+}
+
+// Told is what a remote caller may read of err: its code and detail. Where it
+// happened and its cause, which may name files and addresses, are left out.
+func Told(err error) string {
+	var e *Error
+	if !errors.As(Wrap(err, "", "", Key{}), &e) {
+		return ""
+	}
+	return string(e.Code) + ": " + e.Detail
 }
 
 // CodeOf returns the code of err, "" for nil and for foreign errors.

@@ -27,9 +27,14 @@ type Key struct {
 	ID        string
 }
 
-// String returns namespace/id: the form users write. The tenant is left out
-// because no user names it.
-func (k Key) String() string { return k.Namespace + "/" + k.ID }
+// String returns namespace/id: the form users write; without an id the
+// namespace alone. The tenant is left out because no user names it.
+func (k Key) String() string {
+	if k.ID == "" {
+		return k.Namespace
+	}
+	return k.Namespace + "/" + k.ID
+}
 
 // Compare orders keys by tenant, then namespace, then id, bytewise. Every
 // transaction that locks several keys locks them in this order.

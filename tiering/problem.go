@@ -1,6 +1,36 @@
 package tiering
 
-import "errors"
+import (
+	"encoding/json"
+	"errors"
+	"strings"
+	"time"
+)
+
+// BodyFault is the error (422) of a body that encoding/json could not read into
+// what it should be, in words that name no Go type.
+func BodyFault(err error) *Error {
+	out := Unprocessablef("", "the body does not have the form that is asked for")
+	out.Err = err
+	var own *Error
+	var kind *json.UnmarshalTypeError
+	var clock *time.ParseError
+	name, unknown := strings.CutPrefix(err.Error(), "json: unknown field ")
+	switch {
+	case errors.As(err, &own):
+		out.Pointer, out.Detail = own.Pointer, own.Detail
+	case errors.As(err, &kind):
+		out.Detail = kind.Value + " is not what this field takes"
+		if kind.Field != "" {
+			out.Pointer = "/" + strings.ReplaceAll(kind.Field, ".", "/")
+		}
+	case errors.As(err, &clock):
+		out.Detail = "not a time such as 2026-01-31T12:00:00Z"
+	case unknown:
+		out.Pointer, out.Detail = "/"+strings.Trim(name, `"`), "unknown field"
+	}
+	return out
+}
 
 // ProblemOf returns the problem document of err, without its cause: a remote
 // caller sees the code, the detail and where the fault lies.

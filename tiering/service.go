@@ -287,7 +287,7 @@ type VersionInfo struct {
 	Version   int64     `json:"version"`
 	Op        Op        `json:"op"`
 	Size      int64     `json:"size"`
-	Digest    Digest    `json:"digest"`
+	Digest    Digest    `json:"digest,omitzero"` // zero: a delete
 	CreatedAt time.Time `json:"created_at"`
 	Tier      Tier      `json:"tier"`
 }
@@ -328,8 +328,11 @@ type Batch struct {
 	IdempotencyKey string `json:"-"`
 }
 
-// MaxBatchOps bounds a batch.
-const MaxBatchOps = 1000
+// The bounds of one request: operations of a batch, and of an edit.
+const (
+	MaxBatchOps = 1000
+	MaxEditOps  = 100
+)
 
 // BatchOp is one operation of a batch: put, patch, edit, delete, get, check,
 // append or remember.
@@ -398,7 +401,7 @@ type Watcher interface {
 	Close() error
 }
 
-// APIKey is a key with its limits. Empty limits mean everything of the tenant.
+// APIKey is a key with its limits. The zero Scope means everything of the tenant.
 type APIKey struct {
 	ID        string    `json:"id"`
 	Name      string    `json:"name,omitempty"`
@@ -421,12 +424,13 @@ const (
 	VerbAdmin  Verb = "admin"
 )
 
-// Scope limits what a key may do. Each empty list means no limit.
+// Scope limits what a key may do. A nil list means no limit; one that is empty
+// but not nil is refused when a key is made, because it might mean nothing too.
 type Scope struct {
-	Verbs      []Verb   `json:"verbs,omitempty"`
-	Namespaces []string `json:"namespaces,omitempty"`
-	Prefixes   []string `json:"prefixes,omitempty"` // of ids
-	User       string   `json:"user,omitempty"`     // sees and makes this user's documents only
+	Verbs      []Verb   `json:"verbs,omitzero"`
+	Namespaces []string `json:"namespaces,omitzero"`
+	Prefixes   []string `json:"prefixes,omitzero"` // of ids
+	User       string   `json:"user,omitempty"`    // sees and makes this user's documents only
 }
 
 // Principal is who asks: the tenant, bound by the API key, and the key's scope.

@@ -12,7 +12,7 @@ import (
 )
 
 // MaxEditOps is how many operations one Edit takes, at least one.
-const MaxEditOps = 100
+const MaxEditOps = tiering.MaxEditOps
 
 // The edit operations.
 const (

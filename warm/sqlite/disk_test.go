@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/tierd/tierd/tiering"
@@ -47,8 +48,12 @@ func TestFullDisk(t *testing.T) {
 	}
 	limit(t, s, 1) // what it has already counts: not one page more
 	for range 3 {
-		if _, err := commitRow(s, noteKey("big"), putRow(noise(200_000))); !errors.Is(err, tiering.ErrOutOfSpace) {
+		_, err := commitRow(s, noteKey("big"), putRow(noise(200_000)))
+		if !errors.Is(err, tiering.ErrOutOfSpace) {
 			t.Fatalf("error %v, want out of space", err)
+		}
+		if told := tiering.Told(err); strings.Contains(told, filepath.Dir(s.path)) || !strings.Contains(err.Error(), s.path) {
+			t.Fatalf("remote callers are told %q; the log says %q", told, err)
 		}
 		if cur, err := s.Load(t.Context(), noteKey("before")); err != nil || string(cur.Body) != `1` {
 			t.Fatalf("a read while the disk is full: %q, %v", cur.Body, err)

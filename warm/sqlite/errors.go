@@ -43,10 +43,13 @@ func (s *Store) explain(err error) error {
 	switch resultCode(err) {
 	case sqlite3.SQLITE_FULL:
 		return &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeOutOfSpace,
-			Detail: fmt.Sprintf("no room for %s: free some disk space, nothing has to be restarted", s.path), Err: err}
+			Detail: "the disk that holds the warm store is full: free some space, nothing has to be restarted", Err: s.in(err)}
 	case sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB:
 		return &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeCorrupt,
-			Detail: fmt.Sprintf("%s is damaged: stop the daemon and rebuild it from cold", s.path), Err: err}
+			Detail: "the warm store's file is damaged: stop the daemon and rebuild it from cold", Err: s.in(err)}
 	}
 	return err
 }
+
+// in names the file in a cause: details travel to remote callers, causes stay.
+func (s *Store) in(err error) error { return fmt.Errorf("%s: %w", s.path, err) }
