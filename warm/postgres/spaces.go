@@ -90,19 +90,7 @@ func (s *Store) number(ctx context.Context, names map[nsKey]spaceID) error {
 		return nil
 	}
 	find := func() error {
-		return each(ctx, s.writers, `SELECT n.tenant, n.name, n.nid, n.written FROM unnest($1::text[], $2::text[]) t(tenant, name)
-			JOIN namespace n ON n.tenant = t.tenant AND n.name = t.name`, []any{tenants, missing}, func(row pgx.Rows) error {
-			var k nsKey
-			var id spaceID
-			if err := row.Scan(&k.tenant, &k.name, &id.nid, &id.written); err != nil {
-				return err
-			}
-			names[k] = id
-			if id.written { // from when on nothing of it changes
-				s.spaces.put(k, id)
-			}
-			return nil
-		})
+		return s.read(ctx, func(q querier) error { return s.findSpaces(ctx, q, tenants, missing, names) })
 	}
 	if err := find(); err != nil {
 		return err
@@ -122,6 +110,22 @@ func (s *Store) number(ctx context.Context, names map[nsKey]spaceID) error {
 		return find()
 	}
 	return nil
+}
+
+func (s *Store) findSpaces(ctx context.Context, q querier, tenants, list []string, names map[nsKey]spaceID) error {
+	return each(ctx, q, `SELECT n.tenant, n.name, n.nid, n.written FROM unnest($1::text[], $2::text[]) t(tenant, name)
+		JOIN namespace n ON n.tenant = t.tenant AND n.name = t.name`, []any{tenants, list}, func(row pgx.Rows) error {
+		var k nsKey
+		var id spaceID
+		if err := row.Scan(&k.tenant, &k.name, &id.nid, &id.written); err != nil {
+			return err
+		}
+		names[k] = id
+		if id.written { // from when on nothing of it changes
+			s.spaces.put(k, id)
+		}
+		return nil
+	})
 }
 
 // insertSpace makes a namespace's row, at the floor of those without one.
