@@ -236,7 +236,7 @@ func (e *Engine) park(move, subject string, attempts int, err error) {
 		p = &tiering.ParkedMove{Move: move, Subject: subject, Since: time.Now().UTC()}
 		e.parked[id] = p
 	}
-	p.Attempts, p.Error = attempts, err.Error()
+	p.Attempts, p.Error = attempts, tiering.Told(err) // its cause may name paths and addresses
 }
 
 func (e *Engine) unpark(move, subject string) {

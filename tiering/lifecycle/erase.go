@@ -284,7 +284,7 @@ func reason(err error) string {
 	if errors.As(err, &e) && e.Code == tiering.CodeCorrupt {
 		return strings.TrimPrefix(e.Op+": "+string(e.Code), ": ")
 	}
-	return err.Error()
+	return tiering.Told(err)
 }
 
 // tryErase goes on with an erasure now, if this daemon is the one that may.
