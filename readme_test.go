@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -21,7 +22,7 @@ func TestReadmeConsole(t *testing.T) {
 		t.Fatalf("build: %v\n%s", err, out)
 	}
 	addr := serveForReadme(t, filepath.Join(bin, "tierd"))
-	env := append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TIERD_URL=http://"+addr)
+	env := append(ownEnviron(), "PATH="+bin+":"+os.Getenv("PATH"), "TIERD_URL=http://"+addr)
 	ran := 0
 	for _, block := range blocks(t, "console") {
 		var command, want string
@@ -104,6 +105,7 @@ func serveForReadme(t *testing.T, binary string) string {
 	addr := l.Addr().String()
 	l.Close()
 	c := exec.CommandContext(t.Context(), binary, "serve", "--listen", addr, "--data", filepath.Join(t.TempDir(), "data"))
+	c.Env, c.Stderr = ownEnviron(), os.Stderr
 	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
 	out, err := c.StdoutPipe()
 	if err != nil {
@@ -122,4 +124,10 @@ func serveForReadme(t *testing.T, binary string) string {
 		}
 	}()
 	return addr
+}
+
+// ownEnviron is the environment without settings of tierd, such as the servers
+// that other tests use.
+func ownEnviron() []string {
+	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIERD_") })
 }

@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -52,6 +53,7 @@ func (d *daemon) start() time.Duration {
 	began := time.Now()
 	d.cmd = exec.Command(d.binary, "serve", "--listen", d.addr, "--data", d.data)
 	d.cmd.Stderr = os.Stderr
+	d.cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIERD_") })
 	out, err := d.cmd.StdoutPipe()
 	if err != nil {
 		d.t.Fatal(err)
