@@ -162,3 +162,29 @@ func TestWhatStoodAtATime(t *testing.T) {
 		})
 	}
 }
+
+// A document is not rolled back to what another owner wrote under its key.
+func TestRollbackAcrossOwners(t *testing.T) {
+	ctx := t.Context()
+	r := open(t, setup{}).r
+	put := func(user, body string) *tiering.Receipt {
+		t.Helper()
+		rc, err := r.Put(ctx, "notes", "n", []byte(body), &tiering.PutOptions{User: user})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rc
+	}
+	first := put("ada", `{"by":"ada"}`)
+	if _, err := r.Delete(ctx, "notes", "n", nil); err != nil {
+		t.Fatal(err)
+	}
+	put("bob", `{"by":"bob"}`)
+	if _, err := r.Rollback(ctx, "notes", "n", first.Version, nil); !errors.Is(err, tiering.ErrWrongKind) {
+		t.Errorf("rollback to another owner's version: %v, want wrong_kind", err)
+	}
+	d, err := r.Get(ctx, "notes", "n", nil)
+	if err != nil || string(d.Body) != `{"by":"bob"}` {
+		t.Errorf("after it: %+v, %v", d, err)
+	}
+}

@@ -342,15 +342,10 @@ func (r *Router) rollback(ctx context.Context, ns, id string, version int64, o t
 	m.row.Body, m.row.Digest = v.body, v.digest
 	// Named before the owner is looked up: a retry finds the document standing.
 	r.nameRequest(m, o.IdempotencyKey, "rollback", []byte(tiering.IfVersion(version).String()))
-	// Back to life under its old owner; a standing document keeps its own.
+	// Under the owner that the version had: another one's standing document is
+	// not given it.
 	if m.row.User == "" {
-		cur, err := r.Warm.Head(ctx, key)
-		if err != nil {
-			return nil, tiering.Wrap(err, "", tiering.Warm, key)
-		}
-		if !cur.Head.Live(cur.Now) {
-			m.row.User = v.user
-		}
+		m.row.User = v.user
 	}
 	return r.write(ctx, "rollback", p, m)
 }

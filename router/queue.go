@@ -106,12 +106,24 @@ func (q *queue) submit(m *mutation) error {
 	return nil
 }
 
-// close refuses new mutations and waits for those in line.
-func (q *queue) close() {
+// refuse refuses new mutations from now on. Those in line go on; running ends
+// with the last of them.
+func (q *queue) refuse() {
 	q.mu.Lock()
+	defer q.mu.Unlock()
 	q.closed = true
-	q.mu.Unlock()
-	q.running.Wait()
+}
+
+// abandon refuses the mutations that still stand in line, and returns how many
+// they were and how many rows are in flight, which only warm can tell about.
+func (q *queue) abandon() (waiting, inflight int) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for _, m := range q.waiting {
+		m.finish(warm.Result{}, errClosing())
+	}
+	waiting, q.waiting = len(q.waiting), nil
+	return waiting, q.inflight
 }
 
 // pump starts as many batches as the rule allows. q.mu is held.

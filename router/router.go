@@ -111,15 +111,32 @@ func New(c Config) *Router {
 // As returns the same router as p sees it: p's tenant, within p's scope.
 func (r *Router) As(p tiering.Principal) *Router { return &Router{core: r.core, who: p} }
 
-// Close waits for every write that was accepted to be settled. Calls made
-// after it fail with unavailable.
+// Close waits for every write that was accepted to be settled, so that whoever
+// was told of a write finds it whole in hot and warm. It waits for a commit and
+// a call to hot to time out, and no longer: a store that ignores its deadline
+// must not keep a node from stopping. What it left then is logged; nobody was
+// told that it was done. Calls made after Close fail with unavailable.
 func (r *Router) Close() {
 	r.close()
 	r.mu.Lock()
 	r.closed = true
 	r.mu.Unlock()
-	r.queue.close()
-	r.background.Wait()
+	r.queue.refuse()
+	settled := make(chan struct{})
+	go func() { // outlives Close only with what it waits for
+		defer close(settled)
+		r.queue.running.Wait()
+		r.background.Wait()
+	}()
+	patience := time.NewTimer(r.CommitTimeout + r.HotTimeout)
+	defer patience.Stop()
+	select {
+	case <-settled:
+	case <-patience.C:
+		waiting, inflight := r.queue.abandon()
+		r.Logger.Error("closed before every write was settled: nobody was told that these were done",
+			"waited", r.CommitTimeout+r.HotTimeout, "refused", waiting, "in_flight", inflight)
+	}
 }
 
 func (r *Router) key(ns, id string) tiering.Key {
