@@ -18,7 +18,7 @@ func documentOperations() []*operation {
 		{
 			id: "putDocument", method: http.MethodPut, path: statePath, tag: "documents",
 			summary: "Store a document",
-			about:   "Stores the body, any JSON value, as the next version. Key order and the text of numbers are kept.",
+			about:   "Stores the body, any JSON value, as the next version. Key order and the text of numbers are kept. Without ttl a document that stands keeps its expiry.",
 			query:   []param{ttlParam, {name: "user", about: "Owner of the key, fixed when it is created.", schema: str(), example: "ada"}},
 			headers: writeHeaders,
 			body:    &body{about: "Any JSON value.", media: []media{{"application/json", anyJSON(), exampleDocument}}},
@@ -32,7 +32,8 @@ func documentOperations() []*operation {
 		{
 			id: "getDocument", method: http.MethodGet, path: statePath, tag: "documents",
 			summary: "Read a document",
-			about:   "Answers exactly the bytes that were stored, compacted. A default is marked with Tierd-Default and has no ETag.",
+			about: "Answers exactly the bytes that were stored, compacted. A default is marked with Tierd-Default and has no ETag. " +
+				"Where a read slides the expiry, Tierd-Expires-At is the one from before the slide.",
 			query:   readParams,
 			headers: readHeaders,
 			answers: []answer{

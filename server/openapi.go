@@ -25,10 +25,14 @@ Where an id is in the path, ` + "`?id=`" + ` is accepted in its place.
 **Versions.** An ETag is the version in quotes. ` + "`If-Match: \"3\"`" + ` guards a write, ` + "`If-None-Match: *`" + ` creates, ` + "`If-Match: \"0\"`" + ` means absent.
 
 **Retries.** A write with an Idempotency-Key happens once in 24 hours; a repeat answers the first result with ` + "`Idempotent-Replayed: true`" + `.
+A key is the whole tenant's, whichever API key it comes with: the same key with another request is 422. A batch that is not atomic is replayed
+operation by operation, and says so as a whole when every mutation in it was.
 
 **Errors** are problem documents (RFC 9457) with a code; faults of a body carry JSON Pointers. Unknown query parameters and unknown fields are refused.
+What is no HTTP request, such as a path with a broken % escape, a request line that cannot be read or headers over the limit (431), is answered in plain text before it gets here.
 
-**Lifetimes** are whole seconds, or 30m, 12h, 7d; none clears.`
+**Lifetimes** are whole seconds, or 30m, 12h, 7d; none clears. A write without ttl keeps the expiry of what stands, a put too; a new key takes its namespace's.
+In a namespace of class session writes and reads slide the expiry; a read answers the one from before its own slide.`
 
 // describe builds the OpenAPI document from the table.
 func describe(o Options, ops []*operation) *huma.OpenAPI {

@@ -16,7 +16,7 @@ var (
 
 	ifMatchHeader     = param{name: "If-Match", about: "The version that must stand, in quotes or bare; * for any; \"0\" for none.", schema: str(), example: `"3"`}
 	ifNoneMatchHeader = param{name: "If-None-Match", about: "*: only when nothing stands.", schema: enum("*"), example: "*"}
-	idempotencyHeader = param{name: "Idempotency-Key", about: "1 to 255 printable bytes: the write happens once in 24 hours.", schema: text(255), example: "7f3c1a"}
+	idempotencyHeader = param{name: "Idempotency-Key", about: "1 to 255 printable bytes: the write happens once in 24 hours, for the whole tenant.", schema: text(255), example: "7f3c1a"}
 
 	writeHeaders = []param{ifMatchHeader, ifNoneMatchHeader, idempotencyHeader}
 	readHeaders  = []param{

@@ -156,6 +156,14 @@ func TestBodiesOverTheLimitAre413(t *testing.T) {
 	}
 }
 
+func TestOptionsOfTheWholeServerIsAProblemToo(t *testing.T) {
+	addr, _ := listen(t, newTest(t, newFake(), nil))
+	res, body := sendRaw(t, addr, "OPTIONS * HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n")
+	if res.StatusCode != 400 || res.Header.Get("Content-Type") != problemType {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+}
+
 func TestSlowClientsAreCut(t *testing.T) {
 	s := newTest(t, newFake(), func(o *Options) {
 		o.HeaderTimeout, o.ReadTimeout, o.WriteTimeout = 150*time.Millisecond, 300*time.Millisecond, time.Second
