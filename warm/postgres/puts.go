@@ -54,9 +54,9 @@ up AS (
 	SELECT n.nid, n.id, 1, n.floor + n.n, 0, k.now, k.now + n.n - 1, n.expires, n.ttl, k.now + n.n - 1, n.size, n.mode | 2, n.digest, n.owner, nullif(n.expires, 0), n.want
 	FROM (SELECT c.*, CASE WHEN c.ttl > 0 THEN (SELECT now FROM clock) + c.ttl ELSE 0 END AS expires,
 			(SELECT s.floor FROM namespace s WHERE s.nid = c.nid AND (s.name LIKE '\_%' OR s.known AND NOT s.deleted)) AS floor,
-			coalesce((SELECT CASE WHEN h.op = 1 AND (h.expires = 0 OR h.expires > (SELECT now FROM clock) OR h.flags & 1 = 1) THEN h.version ELSE 0 END
-				FROM head h WHERE h.nid = c.nid AND h.id = c.id), 0) AS stands
-		FROM c) n, clock k
+			CASE WHEN c.want > -2 THEN coalesce((SELECT CASE WHEN h.op = 1 AND (h.expires = 0 OR h.expires > (SELECT now FROM clock) OR h.flags & 1 = 1) THEN h.version ELSE 0 END
+				FROM head h WHERE h.nid = c.nid AND h.id = c.id), 0) END AS stands
+		FROM c OFFSET 0) n, clock k
 	WHERE n.floor IS NOT NULL AND CASE n.want WHEN -2 THEN true WHEN -1 THEN n.stands > 0 ELSE n.want = n.stands END {{known}}
 	ORDER BY n.ord
 	ON CONFLICT (nid, id) DO UPDATE SET op = 1, revision = 0, size = excluded.size, digest = excluded.digest,

@@ -124,7 +124,7 @@ func (t *txn) restore(keys []warm.Restored, bodies []packed, plain bool) error {
 	places := map[place]tiering.Key{}
 	for i := range keys {
 		r := &keys[i]
-		e := &entry{head: r.Head, query: r.Query, changed: true, fresh: true}
+		e := &entry{head: r.Head, query: r.Query && r.Head.Op == tiering.OpPut, changed: true, fresh: true}
 		e.head.InWarm = e.head.Op == tiering.OpPut && r.Body != nil
 		if e.head.AccessedAt.IsZero() {
 			e.head.AccessedAt = e.head.UpdatedAt

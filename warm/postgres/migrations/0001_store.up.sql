@@ -91,8 +91,8 @@ CREATE TABLE batch (
   seq     bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
   at      bigint NOT NULL,
   id      uuid   NOT NULL CONSTRAINT batch_id UNIQUE,
-  results bytea,
-  changes bytea
+  results bytea STORAGE EXTERNAL,
+  changes bytea STORAGE EXTERNAL
 );
 CREATE INDEX batch_unchanged ON batch (seq) WHERE changes IS NULL;
 
