@@ -222,6 +222,9 @@ func (e *Engine) archiveGroup(ctx context.Context, l warm.Lease, tenants []strin
 	if len(started) == 0 {
 		return nil
 	}
+	if err := e.stillHeld(ctx, l); err != nil {
+		return abandon(0, err)
+	}
 	again, err := e.readRun(ctx, r)
 	if err != nil {
 		return abandon(0, err)

@@ -208,6 +208,21 @@ func (e *Engine) underLease(ctx context.Context, name string, step func(context.
 	return step(ctx, l)
 }
 
+// stillHeld renews a lease, and fails when it was lost, even if nobody has it
+// now. Asked once an intent stands, it closes a gap: whoever takes over later
+// finds the intent and drops it; whoever did before may have archived the same
+// run, and found none to drop.
+func (e *Engine) stillHeld(ctx context.Context, l warm.Lease) error {
+	now, ok, err := e.Warm.Acquire(ctx, l.Name, l.Holder, e.LeaseTTL)
+	if err != nil {
+		return err
+	}
+	if !ok || now.Token != l.Token {
+		return tiering.Errorf(tiering.CodeFenced, "the lease %s was lost while its holder was paused", l.Name)
+	}
+	return nil
+}
+
 // sleep waits for d, false when ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
