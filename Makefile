@@ -19,7 +19,7 @@ P        ?= 2
 
 .PHONY: help
 help: ## Show this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  %-18s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 .PHONY: build
 build: ## Build bin/tierd
@@ -40,6 +40,10 @@ race: ## Run the tests with the race detector on 1, 2 and 4 processors
 .PHONY: failover
 failover: ## Run the tests that kill, freeze and fail over servers of their own
 	FAILOVER=1 GO=$(GO) scripts/test -race -count=1 -timeout=20m -p=1 ./hot/redis
+
+.PHONY: torture-lifecycle
+torture-lifecycle: ## Run 10,000 random sequences of everything that befalls documents in warm and cold
+	LIFECYCLE_SEQUENCES=10000 $(GO) test -count=1 -timeout=4h -v -run='^TestMachine$$' ./tiering/lifecycle
 
 .PHONY: fuzz
 fuzz: ## Run every fuzz target for FUZZTIME (10s)

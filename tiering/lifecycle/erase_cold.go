@@ -177,7 +177,9 @@ func (x *eraser) rewrite(ctx context.Context, s tiering.SegmentInfo, src *cold.S
 		return err // the next pass removes the intent and what landed of it
 	}
 	to.State, to.Size, to.RawSize, to.SHA256, to.Count = tiering.SegmentFinished, int64(len(enc.Data)), enc.RawSize, enc.SHA256, enc.Count
-	to.MinTime, to.MaxTime, to.Ranges = enc.MinTime, enc.MaxTime, enc.Ranges
+	// It covers what s did: the positions in an object of an earlier life of the
+	// store are not of this one, and the archiver would skip them.
+	to.MinTime, to.MaxTime, to.Ranges = enc.MinTime, enc.MaxTime, s.Ranges
 	to.Copies = [2]tiering.CopyState{tiering.CopyVerified, tiering.CopyVerified}
 	if err := x.Warm.ReplaceSegments(ctx, to, enc.LocationsFor(to.Name), []string{s.Name}); err != nil {
 		return err
