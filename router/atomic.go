@@ -121,9 +121,9 @@ func (r *Router) prepareOp(ctx context.Context, op tiering.BatchOp) (*atomicOp, 
 		if a.key, err = r.admit(tiering.VerbDelete, op.Namespace, op.ID); err != nil {
 			return nil, err
 		}
-		known, err := r.namespaceKnown(ctx, op.Namespace)
-		if err != nil {
-			return nil, err
+		known, kerr := r.namespaceKnown(ctx, op.Namespace)
+		if kerr != nil {
+			return nil, kerr
 		}
 		if !known {
 			a.nothing, a.mutation = true, &mutation{key: a.key, cond: o.If}
