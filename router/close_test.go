@@ -30,12 +30,13 @@ func (s *stuck) Commit(ctx context.Context, b *warm.Batch) ([][]warm.Result, err
 // A commit that never ends does not keep the node from stopping: Close gives it
 // its time, refuses what stands behind it, and says what it left.
 func TestCloseIsBounded(t *testing.T) {
+	t.Parallel()
 	s := &stuck{began: make(chan struct{}), release: make(chan struct{})}
 	var log bytes.Buffer
 	w := open(t, setup{
 		warm: func(inner warm.Store) warm.Store { s.Store = inner; return s },
 		config: func(c *Config) {
-			c.CommitTimeout, c.HotTimeout, c.Logger = 30*time.Millisecond, 30*time.Millisecond, slog.New(slog.NewTextHandler(&log, nil))
+			c.CommitTimeout, c.HotTimeout, c.Logger = 2*time.Second, 100*time.Millisecond, slog.New(slog.NewTextHandler(&log, nil))
 		},
 	})
 	w.put("before", `1`)
@@ -45,7 +46,7 @@ func TestCloseIsBounded(t *testing.T) {
 	w.inLine(1)
 	began := time.Now()
 	w.r.Close()
-	if took := time.Since(began); took < 60*time.Millisecond || took > patience/2 {
+	if took := time.Since(began); took < 2*time.Second || took > patience/2 {
 		t.Errorf("Close took %s", took)
 	}
 	if got := log.String(); strings.Count(got, "level=ERROR") != 1 || !strings.Contains(got, "refused=1 in_flight=1") {
