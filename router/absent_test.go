@@ -136,3 +136,24 @@ type failing struct{ warm.Store }
 func (f failing) Stats(context.Context) (warm.Stats, error) {
 	return warm.Stats{}, errors.New("/var/lib/tierd/warm.db: unable to open database file")
 }
+
+// A read that neither cold copy served says so; one that its caller ended, or
+// that found damage, says that.
+func TestColdFailuresSayWhat(t *testing.T) {
+	for name, c := range map[string]struct {
+		err  error
+		want string
+	}{
+		"unreachable": {&tiering.Error{Code: tiering.CodeUnavailable, Err: errors.New("dial 10.0.0.7")}, "neither cold copy can be reached"},
+		"foreign":     {errors.New("dial 10.0.0.7"), "neither cold copy can be reached"},
+		"left":        {context.Canceled, "the caller went away"},
+		"damaged":     {&tiering.Error{Code: tiering.CodeCorrupt}, "stored bytes are damaged"},
+	} {
+		if got := tiering.ProblemOf(coldFailed(c.err, key("k"))).Detail; !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s is told as %q, want %q", name, got, c.want)
+		}
+	}
+	if err := coldFailed(nil, key("k")); err != nil {
+		t.Errorf("nothing wrong is told as %v", err)
+	}
+}
