@@ -2,14 +2,11 @@ package postgres
 
 import (
 	"bytes"
-	"slices"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
-
-func sortInts(n []int32) { slices.Sort(n) }
 
 // entry is a head with what only the driver knows of it.
 type entry struct {

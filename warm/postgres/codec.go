@@ -62,12 +62,7 @@ func decodeChanges(b []byte) (out []made, err error) {
 			out[i].FeedChange = d.change()
 		}
 	case formRecords:
-		for len(d.b) > 0 {
-			at := d.int16()
-			m := d.record()
-			m.change = at
-			out = append(out, m)
-		}
+		return d.records()
 	default:
 		d.fail()
 	}
@@ -75,6 +70,17 @@ func decodeChanges(b []byte) (out []made, err error) {
 		return nil, err
 	}
 	return out, nil
+}
+
+// records reads records, each behind the index of its change.
+func (d *decoder) records() (out []made, err error) {
+	for len(d.b) > 0 {
+		at := d.int16()
+		m := d.record()
+		m.change = at
+		out = append(out, m)
+	}
+	return out, d.err
 }
 
 func (d *decoder) change() (c warm.FeedChange) {
@@ -286,9 +292,10 @@ func decodeResults(b []byte, changes []made) ([][]warm.Result, error) {
 		return c, true
 	}
 	out := make([][]warm.Result, d.count())
+	total := uint64(0)
 	for i := range out {
 		n := d.uint()
-		if form == formResults && n > uint64(len(d.b)) || n > maxFold {
+		if total += n; form == formResults && n > uint64(len(d.b)) || n > maxRows || total > maxRows {
 			d.fail()
 			break
 		}

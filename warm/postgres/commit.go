@@ -12,8 +12,8 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
-// maxFold is more rows than a change has.
-const maxFold = 1 << 16
+// maxRows is more rows than a batch has.
+const maxRows = 1 << 16
 
 // Commit implements warm.Committer. A batch in which nothing changed leaves
 // nothing behind, not even its id.
@@ -25,7 +25,7 @@ func (s *Store) Commit(ctx context.Context, b *warm.Batch) ([][]warm.Result, err
 	for i := range b.Changes {
 		keys[i] = b.Changes[i].Key
 	}
-	names, _, err := s.numbered(ctx, keys)
+	names, err := s.numbered(ctx, keys)
 	if err != nil {
 		return nil, s.explain(err)
 	}
@@ -182,7 +182,7 @@ func (s *Store) Atomic(ctx context.Context, id uuid.UUID, keys []tiering.Key, id
 	if err := s.alive(ctx); err != nil {
 		return nil, false, err
 	}
-	names, _, err := s.numbered(ctx, keys)
+	names, err := s.numbered(ctx, keys)
 	if err != nil {
 		return nil, false, s.explain(err)
 	}

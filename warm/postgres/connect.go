@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"time"
@@ -58,9 +59,7 @@ func (s *Store) pool(ctx context.Context, conns int, settings map[string]string)
 		params["application_name"] = "tierd"
 		params["statement_timeout"] = strconv.FormatInt(s.opts.StatementTimeout.Milliseconds(), 10)
 		params["idle_in_transaction_session_timeout"] = params["statement_timeout"]
-		for name, value := range settings {
-			params[name] = value
-		}
+		maps.Copy(params, settings)
 	}
 	return pgxpool.NewWithConfig(ctx, config)
 }

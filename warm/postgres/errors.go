@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -85,20 +84,13 @@ func (s *Store) explain(err error) error {
 	if err == nil {
 		return nil
 	}
-	select {
-	case <-s.closing:
-		if !errors.Is(err, context.Canceled) {
-			return errClosed
-		}
-	default:
-	}
 	if _, ok := errors.AsType[*tiering.Error](err); ok {
 		return err
 	}
-	switch state := sqlState(err); {
-	case state == "53100":
+	switch sqlState(err) {
+	case "53100":
 		return &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeOutOfSpace, Detail: "PostgreSQL's disk is full: free some space, nothing has to be restarted", Err: err}
-	case state == "XX001" || state == "XX002":
+	case "XX001", "XX002":
 		return &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeCorrupt, Detail: "PostgreSQL reports damaged data: restore the database or rebuild it from cold", Err: err}
 	}
 	return err

@@ -76,10 +76,10 @@ func (s *Store) WaitFeed(ctx context.Context, after int64) error {
 			return nil
 		}
 		_, last, err := s.FeedBounds(ctx)
-		if err != nil && (s.alive(ctx) != nil || !lost(err)) {
+		switch {
+		case err != nil && !lost(err):
 			return err
-		}
-		if err == nil && last > after {
+		case err == nil && last > after:
 			return nil
 		}
 		timer := time.NewTimer(pause)
@@ -87,12 +87,10 @@ func (s *Store) WaitFeed(ctx context.Context, after int64) error {
 		case <-news:
 		case <-timer.C:
 		case <-s.closing:
-			err = errClosed
 		case <-ctx.Done():
-			err = ctx.Err()
 		}
 		timer.Stop()
-		if s.alive(ctx) != nil {
+		if err := s.alive(ctx); err != nil {
 			return err
 		}
 	}

@@ -55,13 +55,13 @@ func (t *txn) flush(st *state, id uuid.UUID, results [][]warm.Result, plain bool
 
 // queueHeads writes the heads that changed, with what hangs on them, and takes
 // away placeholders that nothing came of. plain leaves projections empty.
-func (st *state) queueHeads(b *pgx.Batch, plain bool) {
+func (s *state) queueHeads(b *pgx.Batch, plain bool) {
 	var h heads
 	var unused, unprojected, projected, tombs, tombsAt []int64
 	var docs []*string
 	var tombNids, first []int32
-	for _, key := range sortedKeys(st.entries) {
-		e := st.entries[key]
+	for _, key := range sortedKeys(s.entries) {
+		e := s.entries[key]
 		switch {
 		case e.kid != 0 && e.head.Version == 0:
 			unused = append(unused, e.kid)
@@ -72,7 +72,7 @@ func (st *state) queueHeads(b *pgx.Batch, plain bool) {
 		if !e.fresh {
 			h.add(e)
 		}
-		ns := st.space(spaceOf(key))
+		ns := s.space(spaceOf(key))
 		if !ns.written && !slices.Contains(first, ns.nid) {
 			first = append(first, ns.nid)
 		}
@@ -88,7 +88,7 @@ func (st *state) queueHeads(b *pgx.Batch, plain bool) {
 		case plain:
 			projected, docs = append(projected, e.kid), append(docs, nil)
 		default:
-			projected, docs = append(projected, e.kid), append(docs, docText(st.docs[key]))
+			projected, docs = append(projected, e.kid), append(docs, docText(s.docs[key]))
 		}
 	}
 	if unused != nil {
@@ -128,15 +128,15 @@ func (h *heads) add(e *entry) {
 	h.digest, h.owner = append(h.digest, digestBytes(n.Digest)), append(h.owner, n.User)
 }
 
-func (st *state) queueVersions(b *pgx.Batch) {
-	if len(st.versions) == 0 {
+func (s *state) queueVersions(b *pgx.Batch) {
+	if len(s.versions) == 0 {
 		return
 	}
-	n := len(st.versions)
+	n := len(s.versions)
 	kid, version, at, created, expires, size := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	op, coding := make([]int16, n), make([]int16, n)
 	owner, digest, body := make([]string, n), make([][]byte, n), make([][]byte, n)
-	for i, v := range st.versions {
+	for i, v := range s.versions {
 		h := v.head
 		kid[i], version[i], at[i], created[i], expires[i], size[i] = v.entry.kid, h.Version, micros(h.UpdatedAt), micros(h.CreatedAt), micros(h.ExpiresAt), h.Size
 		op[i], coding[i], owner[i], digest[i] = int16(h.Op), v.body.coding, h.User, digestBytes(h.Digest)
@@ -147,14 +147,14 @@ func (st *state) queueVersions(b *pgx.Batch) {
 	b.Queue(insertVersions, kid, version, op, at, created, expires, size, coding, owner, digest, body)
 }
 
-func (st *state) queueRequests(b *pgx.Batch) {
-	slices.SortFunc(st.once, func(a, b requestRow) int { return compareRequests(a.Idempotency, b.Idempotency) })
-	n := len(st.once)
+func (s *state) queueRequests(b *pgx.Batch) {
+	slices.SortFunc(s.once, func(a, b requestRow) int { return compareRequests(a.Idempotency, b.Idempotency) })
+	n := len(s.once)
 	tenants, names, hashes, results := make([]string, n), make([][]byte, n), make([][]byte, n), make([][]byte, n)
-	for i, r := range st.once {
+	for i, r := range s.once {
 		tenants[i], names[i], hashes[i], results[i] = r.Tenant, []byte(r.Key), r.Hash[:], r.result
 	}
-	b.Queue(insertRequests, micros(st.now), tenants, names, hashes, results)
+	b.Queue(insertRequests, micros(s.now), tenants, names, hashes, results)
 }
 
 func sortedKeys(m map[tiering.Key]*entry) []tiering.Key {

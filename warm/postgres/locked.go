@@ -62,17 +62,16 @@ const lockSpaces = `SELECT pg_advisory_xact_lock_shared(t.class, t.number) FROM 
 // lockArgs are the arguments of lockSpaces: tenants first, then namespaces by
 // their numbers, as in every transaction.
 func (s *Store) lockArgs(names map[nsKey]spaceID, requests []*warm.Idempotency) (class, number []int32) {
+	var tenants []int32
 	for k := range names {
-		number = append(number, tenantLock(k.tenant))
+		tenants = append(tenants, tenantLock(k.tenant))
 	}
 	for _, r := range requests {
-		number = append(number, tenantLock(r.Tenant))
+		tenants = append(tenants, tenantLock(r.Tenant))
 	}
-	sortInts(number)
-	number = slices.Compact(number)
-	class = make([]int32, len(number))
-	for i := range class {
-		class[i] = s.lockClass + 1
+	slices.Sort(tenants)
+	for _, tenant := range slices.Compact(tenants) {
+		class, number = append(class, s.lockClass+1), append(number, tenant)
 	}
 	for _, nid := range numbers(names) {
 		class, number = append(class, s.lockClass), append(number, nid)

@@ -300,12 +300,11 @@ func (w *rewrites) request(row pgx.Rows) (seq int64, err error) {
 	if err := row.Scan(&seq, &tenant, &result); err != nil || tenant != w.sub.selector.Tenant {
 		return seq, err
 	}
-	answers, err := decodeStored(result)
-	if err != nil || w.sub.inResults(answers) {
+	if answers, err := decodeStored(result); err == nil && !w.sub.inResults(answers) {
+		w.look.shareResults(answers)
+	} else {
 		w.requests = append(w.requests, seq)
-		return seq, nil
 	}
-	w.look.shareResults(answers)
 	return seq, nil
 }
 

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"maps"
 	"strings"
 	"sync"
 	"testing"
@@ -74,10 +75,7 @@ func TestServersThatAreNotFit(t *testing.T) {
 		{"another isolation", 170002, "default_transaction_isolation", "serializable", false, "set it to read committed"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			settings := map[string]string{}
-			for k, v := range good {
-				settings[k] = v
-			}
+			settings := maps.Clone(good)
 			settings[c.setting] = c.value
 			if err := unfit(c.version, "X", settings, c.standby); err == nil || !strings.Contains(err.Error(), c.says) {
 				t.Errorf("%v, want one that says %q", err, c.says)

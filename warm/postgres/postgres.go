@@ -95,8 +95,7 @@ func Open(ctx context.Context, url string, o *Options) (*Store, error) {
 		s.opts.StatementTimeout = 5 * time.Second
 	}
 	if err := s.open(ctx); err != nil {
-		s.release()
-		return nil, fmt.Errorf("open the warm tier in PostgreSQL: %w", err)
+		return nil, fmt.Errorf("open the warm tier in PostgreSQL: %w", errors.Join(err, s.release()))
 	}
 	s.working.Go(s.runSequencer)
 	return s, nil

@@ -154,9 +154,10 @@ func plainPuts(changes []warm.Change, names map[nsKey]spaceID) bool {
 	if len(changes) == 0 || len(changes) > 1<<14 {
 		return false
 	}
+	total := 0
 	for i := range changes {
 		c := &changes[i]
-		if !names[spaceOf(c.Key)].written || len(c.Rows) == 0 || len(c.Rows) >= maxFold {
+		if total += len(c.Rows); !names[spaceOf(c.Key)].written || len(c.Rows) == 0 || total >= maxRows {
 			return false
 		}
 		first := &c.Rows[0]
@@ -345,7 +346,7 @@ func (s *Store) say(ctx context.Context, changes []warm.Change, results [][]warm
 		return nil
 	}
 	w.requests, _ = requestsOf(changes)
-	names, _, err := s.numbered(ctx, w.keys)
+	names, err := s.numbered(ctx, w.keys)
 	if err != nil {
 		return err
 	}

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 	"sync"
 
 	"github.com/jackc/pgx/v5"
@@ -132,19 +133,16 @@ func (s *Store) findSpaces(ctx context.Context, q querier, tenants, list []strin
 const insertSpace = `INSERT INTO namespace (tenant, name, kind, class, floor, known, deleted, written)
 	VALUES ($1, $2, $3, $4, greatest($5::bigint, coalesce((SELECT number FROM meta WHERE name = 'floor'), 0)), $6, $7, $8) ON CONFLICT (tenant, name) DO NOTHING`
 
-// numbered returns the numbers of the namespaces of keys, in ascending order,
-// each once.
-func (s *Store) numbered(ctx context.Context, keys []tiering.Key) (map[nsKey]spaceID, []int32, error) {
+// numbered returns the numbers of the namespaces of keys.
+func (s *Store) numbered(ctx context.Context, keys []tiering.Key) (map[nsKey]spaceID, error) {
 	names := make(map[nsKey]spaceID, 1)
 	for _, k := range keys {
 		names[spaceOf(k)] = spaceID{}
 	}
-	if err := s.number(ctx, names); err != nil {
-		return nil, nil, err
-	}
-	return names, numbers(names), nil
+	return names, s.number(ctx, names)
 }
 
+// numbers are those of namespaces that have one, in ascending order.
 func numbers(names map[nsKey]spaceID) []int32 {
 	out := make([]int32, 0, len(names))
 	for _, id := range names {
@@ -152,6 +150,6 @@ func numbers(names map[nsKey]spaceID) []int32 {
 			out = append(out, id.nid)
 		}
 	}
-	sortInts(out)
+	slices.Sort(out)
 	return out
 }

@@ -96,8 +96,19 @@ func (s *Store) transact(ctx context.Context, fn func(*txn) error) (err error) {
 	}
 }
 
+// acquire takes a connection out of a pool.
+func (s *Store) acquire(ctx context.Context, p *pgxpool.Pool) (*pgxpool.Conn, error) {
+	conn, err := p.Acquire(ctx)
+	if err != nil {
+		if end := s.alive(ctx); end != nil {
+			return nil, end
+		}
+	}
+	return conn, err
+}
+
 func (s *Store) attempt(ctx context.Context, fn func(*txn) error) error {
-	conn, err := s.writers.Acquire(ctx)
+	conn, err := s.acquire(ctx, s.writers)
 	if err != nil {
 		return err
 	}
@@ -216,7 +227,7 @@ func (s *Store) twice(ctx context.Context, fn func() error) error {
 }
 
 func (s *Store) readOnce(ctx context.Context, fn func(querier) error) error {
-	conn, err := s.readers.Acquire(ctx)
+	conn, err := s.acquire(ctx, s.readers)
 	if err != nil {
 		return err
 	}
