@@ -121,11 +121,28 @@ func TestJSONPatchBoundsWork(t *testing.T) {
 	}
 }
 
-// TestJSONPatchAsAnotherLibrary compares with an independent implementation.
+// The pointer "/" is the member with the empty name, not the whole document.
+func TestJSONPatchOfTheEmptyName(t *testing.T) {
+	for _, c := range []struct{ patch, want string }{
+		{`[{"op":"move","from":"/","path":"/a"}]`, `{"a":1}`},
+		{`[{"op":"copy","from":"/","path":"/a"}]`, `{"a":1,"":1}`},
+		{`[{"op":"remove","path":"/"}]`, `{"a":0}`},
+		{`[{"op":"replace","path":"/","value":2}]`, `{"a":0,"":2}`},
+		{`[{"op":"replace","path":"/","value":{}},{"op":"add","path":"//b","value":2}]`, `{"a":0,"":{"b":2}}`},
+	} {
+		got, err := JSONPatch([]byte(`{"a":0,"":1}`), []byte(c.patch))
+		if err != nil || !Equal(got, []byte(c.want)) {
+			t.Errorf("%s gives %s, %v; want %s", c.patch, got, err, c.want)
+		}
+	}
+}
+
+// TestJSONPatchAsAnotherLibrary compares with an independent implementation. It
+// draws no empty name: that library takes it for the value around it.
 func TestJSONPatchAsAnotherLibrary(t *testing.T) {
 	options := evanphx.NewApplyOptions()
 	options.SupportNegativeIndices = false
-	pointer := rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "0", "1", "2", "-", "a~1b", "m~0n", ""}), 1, 3),
+	pointer := rapid.Map(rapid.SliceOfN(rapid.SampledFrom([]string{"a", "b", "c", "0", "1", "2", "-", "a~1b", "m~0n"}), 1, 3),
 		func(steps []string) string { return "/" + strings.Join(steps, "/") })
 	rapid.Check(t, func(t *rapid.T) {
 		doc := genObject(3).Draw(t, "doc")
