@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 
@@ -28,12 +27,7 @@ func (n *Node) Collect(ctx context.Context, dryRun bool) (lifecycle.GCReport, er
 // changes nothing. It is ErrInUse while a daemon uses the data folder, and
 // not_found when there is no store yet.
 func Collect(ctx context.Context, c Config, dryRun bool) (r lifecycle.GCReport, err error) {
-	if c.Data == "" {
-		c.Data = "tierd-data"
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
+	c = c.withDefaults()
 	if err := storeExists(c); err != nil {
 		return r, err
 	}

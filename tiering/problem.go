@@ -32,6 +32,20 @@ func BodyFault(err error) *Error {
 	return out
 }
 
+// Problem is an RFC 9457 problem document, the body of every HTTP error.
+type Problem struct {
+	Type           string   `json:"type"`
+	Title          string   `json:"title"`
+	Status         int      `json:"status"`
+	Detail         string   `json:"detail,omitempty"`
+	Code           Code     `json:"code"`
+	Pointer        string   `json:"pointer,omitempty"`
+	CurrentVersion *int64   `json:"current_version,omitempty"`
+	Errors         []Fault  `json:"errors,omitempty"`
+	Siblings       []string `json:"siblings,omitempty"`
+	FailedOp       *int     `json:"failed_op,omitempty"`
+}
+
 // ProblemOf returns the problem document of err, without its cause: a remote
 // caller sees the code, the detail and where the fault lies.
 func ProblemOf(err error) *Problem {
