@@ -32,6 +32,7 @@ type Store interface {
 	Restorer
 	Namespaces
 	Leases
+	HotEpochs
 	Admin
 }
 
@@ -150,6 +151,9 @@ type Result struct {
 	Prev    int64 // the version that stood before, 0 for none
 	Answer  []byte
 	Err     error // Refused
+	// HotEpoch stood when the row was committed, or began since: whoever
+	// committed goes on to it before it tells hot, and before it answers.
+	HotEpoch tiering.HotEpoch
 }
 
 // Head is the row of a key. The zero Head is a key that never was.
@@ -372,6 +376,20 @@ type Leases interface {
 	Acquire(ctx context.Context, name, holder string, ttl time.Duration) (l Lease, ok bool, err error)
 	// Release gives it up; a lease held by another is left alone.
 	Release(ctx context.Context, l Lease) error
+}
+
+// HotEpochs keeps the hot epoch. Its life is the store's Epoch.
+type HotEpochs interface {
+	// HotEpoch returns the epoch that stands.
+	HotEpoch(ctx context.Context) (tiering.HotEpoch, error)
+	// BumpHotEpoch ends the epoch from, and returns what stands now: the next
+	// one, or whatever stands when from stands no more. A commit whose results
+	// name an epoch before the one returned is seen by every read that begins
+	// afterwards: hot can be filled from such a read.
+	//
+	// Commits may have to wait for it, for a fraction of a second; it fails
+	// when a transaction that runs for longer keeps it from going on.
+	BumpHotEpoch(ctx context.Context, from tiering.HotEpoch) (tiering.HotEpoch, error)
 }
 
 // Admin is what operators and health checks need.

@@ -30,6 +30,7 @@ type stored struct{ hash, result []byte }
 // make of that. It touches no database: who holds no locks may ask it too.
 type state struct {
 	now      time.Time
+	hotCount int64 // of the hot epoch
 	spaces   map[nsKey]*space
 	entries  map[tiering.Key]*entry
 	requests map[requestKey]stored

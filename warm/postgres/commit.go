@@ -55,7 +55,7 @@ func (s *Store) commitBatch(ctx context.Context, b *warm.Batch, keys []tiering.K
 				return nil, err
 			}
 		}
-		return results, nil
+		return s.dated(results, st.hotCount), nil
 	})
 }
 
@@ -159,7 +159,14 @@ func (s *Store) Resolve(ctx context.Context, b *warm.Batch) (results [][]warm.Re
 	if err != nil || !committed {
 		return nil, false, err
 	}
-	return results, true, s.say(ctx, b.Changes, results)
+	if err := s.say(ctx, b.Changes, results); err != nil {
+		return nil, false, err
+	}
+	now, err := s.HotEpoch(ctx)
+	if err != nil {
+		return nil, false, err
+	}
+	return s.dated(results, now.Count), true, nil
 }
 
 // repeated says why a batch whose id has come before can not commit.
@@ -191,9 +198,11 @@ func (s *Store) Atomic(ctx context.Context, id uuid.UUID, keys []tiering.Key, id
 		w.requests = append(w.requests, idem)
 	}
 	var replayed bool
+	var hotCount int64
 	var answer [][]warm.Result
 	_, kept, err := s.commitLocked(ctx, id, w, names, func(st *state) ([][]warm.Result, error) {
 		var err error
+		hotCount = st.hotCount
 		if answer, replayed, err = st.replayAll(idem); err != nil || replayed {
 			committed = replayed && answer[0][0].Status == warm.Replayed
 			return nil, err
@@ -218,7 +227,7 @@ func (s *Store) Atomic(ctx context.Context, id uuid.UUID, keys []tiering.Key, id
 	}
 	switch {
 	case err == nil:
-		return answer, committed, nil
+		return s.dated(answer, hotCount), committed, nil
 	case violates(err, "batch_id"):
 		return nil, false, s.repeated(ctx, id)
 	case errors.Is(err, warm.ErrOutcomeUnknown):

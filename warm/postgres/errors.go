@@ -18,9 +18,10 @@ var errClosed = errors.New("the store is closed")
 
 // SQLSTATEs that are told apart.
 const (
-	stateUnique   = "23505"
-	stateSerial   = "40001"
-	stateDeadlock = "40P01"
+	stateUnique      = "23505"
+	stateSerial      = "40001"
+	stateDeadlock    = "40P01"
+	stateLockTimeout = "55P03"
 )
 
 // sqlState returns the SQLSTATE of a server's error, "" for any other.

@@ -59,9 +59,10 @@ func (r *headRow) entry(key tiering.Key) entry {
 // see what was committed while it waited.
 const lockSpaces = `SELECT pg_advisory_xact_lock_shared(t.class, t.number) FROM unnest($1::int[], $2::int[]) WITH ORDINALITY t(class, number, n)`
 
-// lockArgs are the arguments of lockSpaces: tenants first, then namespaces by
-// their numbers, as in every transaction.
+// lockArgs are the arguments of lockSpaces: the hot epoch first, then tenants,
+// then namespaces by their numbers, as in every transaction.
 func (s *Store) lockArgs(names map[nsKey]spaceID, requests []*warm.Idempotency) (class, number []int32) {
+	class, number = append(class, s.lockClass), append(number, lockHotEpoch)
 	var tenants []int32
 	for k := range names {
 		tenants = append(tenants, tenantLock(k.tenant))
@@ -130,6 +131,7 @@ func (s *Store) gather(ctx context.Context, q querier, w want, names map[nsKey]s
 		b.Queue(lockHeads, keyNids, ids)
 	}
 	b.Queue(`SELECT `+nowFrom, s.fixedNow()).QueryRow(func(row pgx.Row) error { return scanTime(row, &st.now) })
+	b.Queue(`SELECT ` + readHotCount).QueryRow(func(row pgx.Row) error { return row.Scan(&st.hotCount) })
 	b.Queue(readSpaces, nids).Query(func(rows pgx.Rows) error {
 		return drain(rows, func(row pgx.Rows) error {
 			n, err := scanSpace(row)

@@ -66,6 +66,7 @@ type Store struct {
 	// database's schemas share.
 	lockClass int32
 	spaces    spaceCache
+	looseBump bool         // for a test that needs a bump that waits for nobody
 	refused   atomic.Int64 // projections that the server did not take
 	last      atomic.Int64 // the last feed position that was seen
 	news      signal       // a position was given out

@@ -94,13 +94,14 @@ b AS (
 	RETURNING seq, changes
 ),
 o AS (INSERT INTO outbox (seq) SELECT seq FROM b)
-SELECT changes FROM b`
+SELECT changes, {{hot}} FROM b`
 
 const (
 	putsProjected = `docs AS (INSERT INTO projection (kid, doc) SELECT d.kid, d.doc::jsonb FROM done d WHERE d.flags & 4 > 0
 	ON CONFLICT (kid) DO UPDATE SET doc = excluded.doc, body = NULL, coding = 0),
 `
-	putsUnprojected = `undocs AS (DELETE FROM projection p USING done d WHERE p.kid = d.kid AND d.flags & 4 = 0),
+	// By an array, and not by a join: that one reads the whole table.
+	putsUnprojected = `undocs AS (DELETE FROM projection WHERE kid = ANY (ARRAY (SELECT d.kid FROM done d WHERE d.flags & 4 = 0))),
 `
 	putsRequests = `i AS MATERIALIZED (SELECT * FROM unnest($21::bigint[], $22::bigint[], $23::text[], $24::bytea[], $25::bytea[], $26::bytea[]) i(ord, rn, tenant, key, hash, answer)),
 asked AS (
@@ -124,7 +125,7 @@ func (v putsVariant) statement() string {
 		}
 		return ""
 	}
-	return strings.NewReplacer("{{live}}", liveHead, "{{projected}}", part(v.projected, putsProjected), "{{unprojected}}", part(v.unprojected, putsUnprojected),
+	return strings.NewReplacer("{{live}}", liveHead, "{{hot}}", readHotCount, "{{projected}}", part(v.projected, putsProjected), "{{unprojected}}", part(v.unprojected, putsUnprojected),
 		"{{requests}}", part(v.requests, putsRequests), "{{known}}", part(v.requests, putsKnown)).Replace(putsStatement)
 }
 
@@ -288,6 +289,7 @@ func (s *Store) commitPuts(ctx context.Context, b *warm.Batch, names map[nsKey]s
 	requests, _ := requestsOf(b.Changes)
 	class, number := s.lockArgs(names, requests)
 	var changes []byte
+	var hotCount int64
 	for _, plain := range []bool{false, true} {
 		p := newPuts(b.Changes, names, bodies, plain)
 		statement := p.statement()
@@ -299,7 +301,7 @@ func (s *Store) commitPuts(ctx context.Context, b *warm.Batch, names map[nsKey]s
 			batch := &pgx.Batch{}
 			batch.Queue(lockSpaces, class, number)
 			batch.Queue(statement, p.args(s.fixedNow(), b.ID, shape)...).Query(func(rows pgx.Rows) error {
-				return drain(rows, func(row pgx.Rows) error { return row.Scan(&changes) })
+				return drain(rows, func(row pgx.Rows) error { return row.Scan(&changes, &hotCount) })
 			})
 			t.sent = true
 			return t.conn.SendBatch(t.ctx, batch).Close()
@@ -328,7 +330,7 @@ func (s *Store) commitPuts(ctx context.Context, b *warm.Batch, names map[nsKey]s
 		}
 		return nil, false, err
 	}
-	return results, kept, nil
+	return s.dated(results, hotCount), kept, nil
 }
 
 // say fills in the results of changes that left nothing behind, by looking at

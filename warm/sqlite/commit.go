@@ -29,7 +29,7 @@ func (s *Store) Commit(ctx context.Context, b *warm.Batch) ([][]warm.Result, err
 	if err != nil {
 		return nil, err
 	}
-	return results, nil
+	return s.dated(results), nil
 }
 
 // commit runs fn in a transaction that is recorded under id.
@@ -89,7 +89,7 @@ func (s *Store) Resolve(ctx context.Context, b *warm.Batch) (results [][]warm.Re
 	if err != nil {
 		return nil, false, err
 	}
-	return results, committed, nil
+	return s.dated(results), committed, nil
 }
 
 func orRollback(err error) error {
@@ -131,7 +131,7 @@ func (s *Store) Atomic(ctx context.Context, id uuid.UUID, keys []tiering.Key, id
 		return results, nil
 	})
 	if err == nil {
-		return results, committed, nil
+		return s.dated(results), committed, nil
 	}
 	if errors.Is(err, warm.ErrOutcomeUnknown) {
 		// The caller may be gone; the answer is one look-up away all the same.

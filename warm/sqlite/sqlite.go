@@ -55,8 +55,10 @@ type Store struct {
 	closed  sync.Once
 	news    signal
 	last    atomic.Int64 // the last feed position
-	enc     *zstd.Encoder
-	dec     *zstd.Decoder
+	// hotCount is the count of the hot epoch; the writer alone changes it.
+	hotCount atomic.Int64
+	enc      *zstd.Encoder
+	dec      *zstd.Decoder
 }
 
 var _ warm.Store = (*Store)(nil)
@@ -141,7 +143,12 @@ func (s *Store) identify(c *conn) error {
 	epoch := text(row[0])
 	s.epoch.Store(&epoch)
 	last, err := c.number(`SELECT max(t.value, coalesce((SELECT max(pos) FROM feed), 0)) FROM meta t WHERE t.name = 'trimmed'`)
+	if err != nil {
+		return err
+	}
 	s.last.Store(last)
+	hot, err := c.number(`SELECT value FROM meta WHERE name = 'hot_epoch'`)
+	s.hotCount.Store(hot)
 	return err
 }
 

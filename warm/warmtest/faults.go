@@ -3,7 +3,6 @@ package warmtest
 import (
 	"context"
 	"errors"
-	"fmt"
 	"testing"
 	"time"
 
@@ -81,8 +80,8 @@ func testFaults(t *testing.T, h Harness) {
 				return results
 			})
 		})
-		if fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", want) {
-			t.Fatalf("the results found again are\n%+v\nwant\n%+v", got, want)
+		if shown(got) != shown(want) {
+			t.Fatalf("the results found again are\n%s\nwant\n%s", shown(got), shown(want))
 		}
 	})
 	t.Run("what never came never will", func(t *testing.T) {

@@ -15,7 +15,26 @@ import (
 )
 
 // shown is all of a value, to compare results, which may hold errors.
-func shown(v any) string { return fmt.Sprintf("%+v", v) }
+// shown prints results, without the hot epoch, which no record of theirs keeps.
+func shown(v any) string {
+	switch results := v.(type) {
+	case warm.Result:
+		results.HotEpoch = tiering.HotEpoch{}
+		return fmt.Sprintf("%+v", results)
+	case []warm.Result:
+		return fmt.Sprint(each(results, shown))
+	case [][]warm.Result:
+		return fmt.Sprint(each(results, shown))
+	}
+	return fmt.Sprintf("%+v", v)
+}
+
+func each[T any](from []T, show func(any) string) (out []string) {
+	for _, v := range from {
+		out = append(out, show(v))
+	}
+	return out
+}
 
 // testMentions holds what is told of keys, rather than by them, to an erase.
 func testMentions(t *testing.T, h Harness) {

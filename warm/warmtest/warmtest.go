@@ -70,6 +70,7 @@ func Run(t *testing.T, h Harness) {
 		{"restore", testRestore},
 		{"namespaces", testNamespaces},
 		{"leases", testLeases},
+		{"hot epochs", testHotEpochs},
 		{"faults", testFaults},
 		{"reopen", testReopen},
 		{"racing", testRacing},
