@@ -11,6 +11,14 @@ FUZZTIME ?= 10s
 BENCH    ?= .
 PKG      ?= ./...
 DATA     ?=
+# bench-tiers: full, quick, or parts (writes,delay,reads,archive,keys); numbers of
+# writers; bytes of a document; the length of a slice; a file for the report.
+MODE     ?= full
+WRITERS  ?=
+SIZE     ?=
+TIME     ?=
+ONLY     ?=
+JSON     ?=
 SOURCES   = $$(find . -name '*.go' -type f -not -path './.*')
 # Packages tested side by side. Two keeps the race detector within 2 cores.
 P        ?= 2
@@ -52,6 +60,11 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 .PHONY: bench
 bench: ## Run the benchmarks (BENCH=regexp, PKG=packages)
 	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -p=1 $(PKG)
+
+.PHONY: bench-tiers
+bench-tiers: ## Measure the router on Redis, PostgreSQL and S3 beside what one writes by hand (MODE=quick, WRITERS=16,64, SIZE=1024, TIME=2s, JSON=file)
+	BENCH_MODE='$(MODE)' BENCH_WRITERS='$(WRITERS)' BENCH_SIZE='$(SIZE)' BENCH_TIME='$(TIME)' BENCH_ONLY='$(ONLY)' BENCH_JSON='$(abspath $(JSON))' \
+		GO=$(GO) scripts/test -count=1 -v -timeout=60m -run='^TestTiers$$' ./internal/bench
 
 .PHONY: replay
 replay: ## Replay agent sessions through a daemon that is killed on the way (DATA=file.jsonl)
