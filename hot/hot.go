@@ -57,11 +57,14 @@ const (
 
 // Lookup answers Get. Entry is set when Present; Entry.Meta.Version is set
 // when Deleted. Lease is non-zero only when Empty and a lease was asked for and
-// free: its holder alone may Fill.
+// free: its holder alone may Fill. When Empty and a lease was asked for that
+// another reader holds, Holder is that lease: it lives, so nobody has marked the
+// key since it was granted.
 type Lookup struct {
-	State State
-	Entry Entry
-	Lease Token
+	State  State
+	Entry  Entry
+	Lease  Token
+	Holder Token
 }
 
 // Set is what a writer stores once warm has committed.
@@ -142,6 +145,39 @@ type Stats struct {
 	Hits      int64
 	Misses    int64
 	Evictions int64 // to stay within the bound; expiry does not count
+}
+
+// Epochal is a store that can lose what it acknowledged without a word, as a
+// server does that fails over. Its entries are kept by hot epoch: under the one
+// in use none of another is seen.
+type Epochal interface {
+	// HotEpoch is the epoch in use; zero when there is none yet.
+	HotEpoch() tiering.HotEpoch
+	// Advance goes on to e if it supersedes the epoch in use, and never back.
+	// Calls on their way may still be carried out under the one before.
+	Advance(e tiering.HotEpoch)
+	// Ended receives when the epoch in use is none, or began in another life of
+	// the server: until Advance is called with another, Get answers Pending and
+	// nothing counts as stored. It is told again and again, to one receiver.
+	Ended() <-chan struct{}
+	// Forget removes what is left of an epoch that no daemon uses any more.
+	Forget(ctx context.Context, e tiering.HotEpoch) error
+}
+
+// As returns s, or the store that it wraps, as a T: an Epochal, say. A wrapper
+// says what it wraps by a method Unwrap() Store.
+func As[T any](s Store) (t T, ok bool) {
+	for s != nil {
+		if t, ok = s.(T); ok {
+			return t, true
+		}
+		wrapper, wraps := s.(interface{ Unwrap() Store })
+		if !wraps {
+			break
+		}
+		s = wrapper.Unwrap()
+	}
+	return t, false
 }
 
 // Capabilities are the differences between drivers that the suite and the

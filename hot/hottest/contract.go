@@ -161,6 +161,20 @@ func Contract() []Scenario {
 			p.wantStored(p.fill(lease, 1), true)
 			p.wantPresent(1)
 		}),
+		scenario("a reader is told which lease lives", func(p *probe) {
+			p.wantHolder(0)
+			first := p.miss()
+			p.wantHolder(first)
+			p.mark(1)
+			p.wantHolder(0)
+			p.unmark(1)
+			second := p.miss()
+			p.wantHolder(second)
+			p.wantStored(p.set(1, 0), true)
+			p.wantHolder(0)
+			p.drop(0, 0)
+			p.wantHolder(p.miss())
+		}),
 		scenario("a lease lapses, and the next reader has it", func(p *probe) {
 			first := p.miss()
 			p.pass(p.Timing.Lease * 6 / 10)

@@ -131,6 +131,14 @@ func (p *probe) wantNoLease() {
 	}
 }
 
+// wantHolder is a reader that asks for the lease where holder has it; 0: that
+// does not ask.
+func (p *probe) wantHolder(holder hot.Token) {
+	if l := p.get(holder != 0); l.Holder != holder || l.Lease != 0 {
+		p.fail("the reader got %s and was told of the lease %x, want %x", describe(l), uint64(l.Holder), uint64(holder))
+	}
+}
+
 func (p *probe) want(state hot.State) {
 	if l := p.get(false); l.State != state {
 		p.fail("a reader got %s, want %s", describe(l), stateName(state))

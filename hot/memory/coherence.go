@@ -56,6 +56,8 @@ func (s *Store) getLease(ctx context.Context, key tiering.Key) (hot.Lookup, erro
 	if r.lease == 0 {
 		r.lease, r.leaseUntil = newToken(), now+s.timing.Lease
 		l.Lease = r.lease
+	} else {
+		l.Holder = r.lease
 	}
 	sh.settle(r, now)
 	sh.evict(now)

@@ -53,7 +53,7 @@ func TestTimes(t *testing.T) {
 func TestRedisKeys(t *testing.T) {
 	seen := map[string]tiering.Key{}
 	for _, epoch := range []string{"", "1", "1:t", "%3A"} {
-		e := newEpoch(epoch)
+		e := newEpoch(tiering.HotEpoch{Life: epoch})
 		if old, ok := seen[e.marker()]; ok {
 			t.Errorf("the marker of %q is the key of %+v", epoch, old)
 		}

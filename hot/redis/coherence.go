@@ -2,6 +2,7 @@ package redis
 
 import (
 	"context"
+	"encoding/binary"
 	"errors"
 	"math/rand/v2"
 	"time"
@@ -24,8 +25,8 @@ func (s *Store) run(ctx context.Context, sc *script, key tiering.Key, size int, 
 	return reply, s.stands(e), err
 }
 
-// Get implements hot.Store. A hit is one GET. After a failover every answer is
-// Pending until the epoch has changed.
+// Get implements hot.Store. A hit is one GET. Without an epoch, and after a
+// failover until the epoch has changed, every answer is Pending.
 func (s *Store) Get(ctx context.Context, key tiering.Key, lease bool) (hot.Lookup, error) {
 	l, stands, err := s.look(ctx, key)
 	if err == nil && stands && lease && l.State == hot.Empty {
@@ -82,8 +83,8 @@ func (s *Store) lease(ctx context.Context, key tiering.Key) (l hot.Lookup, stand
 	switch {
 	case len(parts) == 1 && parts[0] == int64(1):
 		return hot.Lookup{State: hot.Empty, Lease: token}, stands, nil
-	case len(parts) == 1:
-		return hot.Lookup{State: hot.Empty}, stands, nil
+	case len(parts) == 2 && len(text(parts[1])) == 8:
+		return hot.Lookup{State: hot.Empty, Holder: hot.Token(binary.BigEndian.Uint64([]byte(text(parts[1]))))}, stands, nil
 	case len(parts) == 4:
 		l, err = readDated(key, parts[1:])
 		return l, stands, err

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	goredis "github.com/redis/go-redis/v9"
 
@@ -14,14 +15,15 @@ import (
 // epoch is one hot epoch: the prefix of its Redis keys, and whether Redis may
 // have lost some of them.
 type epoch struct {
-	name   string
+	tiering.HotEpoch
 	prefix string
+	known  atomic.Bool // Redis was asked whether it lives the epoch's life
 	over   atomic.Bool // Redis lives another life by now
 	life   atomic.Pointer[string]
 }
 
-func newEpoch(name string) *epoch {
-	return &epoch{name: name, prefix: "tierd:" + escape(name) + ":"}
+func newEpoch(e tiering.HotEpoch) *epoch {
+	return &epoch{HotEpoch: e, prefix: "tierd:" + escape(e.String()) + ":"}
 }
 
 // marker is the Redis key that holds the replication id under which the epoch
@@ -58,32 +60,42 @@ func escape(part string) string {
 	return strings.NewReplacer("%", "%25", ":", "%3A").Replace(part)
 }
 
-// Epoch is the epoch in use.
-func (s *Store) Epoch() string { return s.epoch.Load().name }
+// HotEpoch implements hot.Epochal.
+func (s *Store) HotEpoch() tiering.HotEpoch { return s.epoch.Load().HotEpoch }
 
-// SetEpoch changes the epoch: from now on entries of others are not seen. With
-// the epoch in use it does nothing. Calls that are on their way may still be
-// carried out under the one before.
-func (s *Store) SetEpoch(name string) {
+// Advance implements hot.Epochal. Reads are Pending until Redis has said, in a
+// moment, whether it lives the life that e began in.
+func (s *Store) Advance(e tiering.HotEpoch) {
 	for {
 		old := s.epoch.Load()
-		if old.name == name || s.epoch.CompareAndSwap(old, newEpoch(name)) {
-			break
+		if !e.Supersedes(old.HotEpoch) {
+			return
+		}
+		if s.epoch.CompareAndSwap(old, newEpoch(e)) {
+			s.nudge()
+			return
 		}
 	}
-	s.nudge()
 }
 
-// stands reports whether e is in use, and began in this life of Redis.
-func (s *Store) stands(e *epoch) bool { return s.epoch.Load() == e && !e.over.Load() }
+// Ended implements hot.Epochal. It is told every Options.CheckEvery.
+func (s *Store) Ended() <-chan struct{} { return s.ended }
 
-// Forget removes everything of an epoch that no daemon uses any more. It looks
-// at every key of the database.
-func (s *Store) Forget(ctx context.Context, name string) error {
+// stands reports whether e is in use, and began in this life of Redis.
+func (s *Store) stands(e *epoch) bool { return s.epoch.Load() == e && e.known.Load() && !e.over.Load() }
+
+// keepMarker is how long the marker of an epoch that was forgotten stays: for
+// longer than any daemon takes to learn that the epoch is over. Without it the
+// epoch could begin anew.
+const keepMarker = 24 * time.Hour
+
+// Forget implements hot.Epochal. It looks at every key of the database. Most
+// keys would go by themselves; documents that live in hot alone may have no end.
+func (s *Store) Forget(ctx context.Context, forgotten tiering.HotEpoch) error {
 	if err := s.ready(ctx); err != nil {
 		return err
 	}
-	e := newEpoch(name)
+	e := newEpoch(forgotten)
 	err := s.eachPage(ctx, e.prefix, func(node goredis.UniversalClient, keys []string) error {
 		p := node.Pipeline()
 		for _, key := range keys {
@@ -92,5 +104,5 @@ func (s *Store) Forget(ctx context.Context, name string) error {
 		_, err := p.Exec(ctx)
 		return err
 	})
-	return errors.Join(err, s.client.Unlink(ctx, e.marker()).Err())
+	return errors.Join(err, s.client.Expire(ctx, e.marker(), keepMarker).Err())
 }

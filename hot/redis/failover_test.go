@@ -2,7 +2,6 @@ package redis_test
 
 import (
 	"errors"
-	"fmt"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -22,31 +21,31 @@ type hotEpoch struct {
 	slow time.Duration
 }
 
-func (e *hotEpoch) name() string { return fmt.Sprintf("%s-%d", e.base, e.n.Load()) }
+func (e *hotEpoch) name() tiering.HotEpoch { return tiering.HotEpoch{Life: e.base, Count: e.n.Load()} }
 
 // daemon opens a store that bumps the epoch as the router does.
 func (e *hotEpoch) daemon(t *testing.T, url string, o redis.Options) *redis.Store {
 	t.Helper()
-	var s *redis.Store
-	var opened sync.WaitGroup
-	opened.Add(1)
 	o.Epoch, o.CheckEvery = e.name(), 200*time.Millisecond
-	o.OnReplicationChange = func() {
-		opened.Wait()
-		time.Sleep(e.slow)
-		n := e.n.Load()
-		if s.Epoch() == e.name() {
-			e.n.CompareAndSwap(n, n+1)
-		}
-		s.SetEpoch(e.name())
-	}
-	var err error
-	s, err = redis.Open(t.Context(), url, &o)
-	opened.Done()
+	s, err := redis.Open(t.Context(), url, &o)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { s.Close() })
+	stop := make(chan struct{})
+	var follows sync.WaitGroup
+	follows.Go(func() {
+		for {
+			select {
+			case <-stop:
+				return
+			case <-s.Ended():
+			}
+			time.Sleep(e.slow)
+			e.n.CompareAndSwap(s.HotEpoch().Count, s.HotEpoch().Count+1)
+			s.Advance(e.name())
+		}
+	})
+	t.Cleanup(func() { close(stop); follows.Wait(); s.Close() })
 	return s
 }
 
@@ -120,15 +119,15 @@ func TestReplicaThatLags(t *testing.T) {
 	servers.do("resume", "redis-replica")
 
 	eventually(t, 30*time.Second, "the replica serves under a new epoch", func() bool {
-		before := s.Epoch()
+		before := s.HotEpoch()
 		l, err := s.Get(t.Context(), key, false)
 		if err == nil && l.State == hot.Present {
 			t.Fatalf("a reader got v%d", l.Entry.Meta.Version)
 		}
-		return err == nil && before == s.Epoch() && l.State == hot.Empty
+		return err == nil && before == s.HotEpoch() && l.State == hot.Empty
 	})
 	replica := admin(t, "redis://"+servers.address("redis-replica"))
-	if n, err := replica.Exists(t.Context(), "tierd:lag-0:t:ns:x").Result(); err != nil || n != 1 {
+	if n, err := replica.Exists(t.Context(), "tierd:lag.0:t:ns:x").Result(); err != nil || n != 1 {
 		t.Errorf("the replica holds %d of v1, %v: nothing was proved", n, err)
 	}
 	put(2)
@@ -167,10 +166,7 @@ func TestRestart(t *testing.T) {
 	servers.do("start", "redis")
 
 	// Nobody bumps the epoch: nothing is served, nothing counts as stored.
-	var told atomic.Int64
-	second, err := redis.Open(t.Context(), url, &redis.Options{
-		Epoch: old.name(), CheckEvery: 50 * time.Millisecond, OnReplicationChange: func() { told.Add(1) },
-	})
+	second, err := redis.Open(t.Context(), url, &redis.Options{Epoch: old.name(), CheckEvery: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -183,28 +179,45 @@ func TestRestart(t *testing.T) {
 	if err := second.Scan(t.Context(), key.Tenant, key.Namespace, "", func(tiering.Key) bool { return true }); !errors.Is(err, redis.ErrFailedOver) {
 		t.Errorf("Scan answers %v, want %v", err, redis.ErrFailedOver)
 	}
-	eventually(t, 5*time.Second, "told again and again", func() bool { return told.Load() >= 3 })
+	for range 3 { // told again and again
+		select {
+		case <-second.Ended():
+		case <-time.After(5 * time.Second):
+			t.Fatal("nobody is told of the failover")
+		}
+	}
 
-	second.SetEpoch("restart-later")
+	later := tiering.HotEpoch{Life: "restart", Count: 1}
+	second.Advance(later)
+	eventually(t, 5*time.Second, "the next epoch is in use", func() bool {
+		l, err := second.Get(t.Context(), key, false)
+		return err == nil && l.State != hot.Pending
+	})
 	is(second, hot.Empty)
 	put(second, 3, true)
 	is(second, hot.Present)
 
 	// Another daemon learns of it from the marker, or from a commit: no further
 	// epoch is needed.
-	third, err := redis.Open(t.Context(), url, &redis.Options{
-		Epoch: "restart-later", OnReplicationChange: func() { t.Error("told of a failover before its time") },
-	})
+	third, err := redis.Open(t.Context(), url, &redis.Options{Epoch: later, CheckEvery: 50 * time.Millisecond})
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer third.Close()
 	is(third, hot.Present)
+	select {
+	case <-third.Ended():
+		t.Error("told of a failover before its time")
+	case <-time.After(500 * time.Millisecond):
+	}
 
 	if err := second.Forget(t.Context(), old.name()); err != nil {
 		t.Fatal(err)
 	}
 	is(second, hot.Present)
-	second.SetEpoch(old.name())
-	is(second, hot.Empty)
+	if n, err := admin(t, url).Exists(t.Context(), "tierd:restart.0:t:ns:x").Result(); err != nil || n != 0 {
+		t.Errorf("%d keys of the epoch that was forgotten are left, %v", n, err)
+	}
+	second.Advance(old.name())
+	is(second, hot.Present) // never back
 }

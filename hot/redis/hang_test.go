@@ -18,7 +18,7 @@ func TestServerThatHangs(t *testing.T) {
 	t.Parallel()
 	const timeout = 250 * time.Millisecond
 	servers := private(t, "redis")
-	s, err := redis.Open(t.Context(), servers.url("TIERD_HOT"), &redis.Options{Timeout: timeout})
+	s, err := redis.Open(t.Context(), servers.url("TIERD_HOT"), &redis.Options{Timeout: timeout, Epoch: tiering.HotEpoch{Life: "hang"}})
 	if err != nil {
 		t.Fatal(err)
 	}

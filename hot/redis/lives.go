@@ -43,9 +43,6 @@ func (l *lives) settle() {
 // onConnect is called for every new connection before it is used, so that the
 // first answer of a server that failed over is already known to be one.
 func (s *Store) onConnect() func(context.Context, *goredis.Conn) error {
-	if s.OnReplicationChange == nil {
-		return nil
-	}
 	return func(ctx context.Context, conn *goredis.Conn) error {
 		return s.identify(ctx, conn)
 	}
@@ -61,9 +58,12 @@ type asker interface {
 // may live. A server that refuses to tell is taken as it is.
 func (s *Store) identify(ctx context.Context, conn asker) error {
 	e := s.epoch.Load()
+	if e.IsZero() {
+		return nil
+	}
 	info, err := conn.InfoMap(ctx, "replication").Result()
 	if err != nil {
-		return unlessRefused(err)
+		return e.unlessRefused(err)
 	}
 	id := info["Replication"]["master_replid"]
 	if info["Replication"]["role"] != "master" || id == "" {
@@ -73,6 +73,7 @@ func (s *Store) identify(ctx context.Context, conn asker) error {
 		if s.lives.meet(id) {
 			s.end(e)
 		}
+		e.known.Store(true)
 		return nil
 	}
 	began, err := conn.SetArgs(ctx, e.marker(), id, goredis.SetArgs{Mode: "NX", Get: true}).Result()
@@ -80,12 +81,13 @@ func (s *Store) identify(ctx context.Context, conn asker) error {
 		began, err = e.lived(id), nil
 	}
 	if err != nil {
-		return unlessRefused(err)
+		return e.unlessRefused(err)
 	}
 	if began != id {
 		s.end(e)
 	}
 	e.live(id)
+	e.known.Store(true)
 	return nil
 }
 
@@ -99,8 +101,11 @@ func (s *Store) identifyAll() {
 	})
 }
 
-func unlessRefused(err error) error {
-	if _, refused := errors.AsType[goredis.Error](err); refused {
+func (e *epoch) unlessRefused(err error) error {
+	if refusal, refused := errors.AsType[goredis.Error](err); refused {
+		if !passing(refusal) {
+			e.known.Store(true)
+		}
 		return nil
 	}
 	return err
@@ -121,7 +126,7 @@ func (s *Store) nudge() {
 }
 
 // watch probes an open breaker, asks for the replication ids now and then, and
-// tells when the epoch is over, until Close.
+// tells when there is no epoch or it is over, until Close.
 func (s *Store) watch() {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -135,15 +140,15 @@ func (s *Store) watch() {
 		case <-tick.C:
 		}
 		s.probe()
-		if s.OnReplicationChange == nil {
-			continue
-		}
 		if time.Since(checked) >= s.CheckEvery && s.breaker.State() == gobreaker.StateClosed {
 			s.identifyAll()
 			checked = time.Now()
 		}
-		if s.epoch.Load().over.Load() && time.Since(told) >= s.CheckEvery {
-			s.OnReplicationChange()
+		if e := s.epoch.Load(); (e.IsZero() || e.over.Load()) && time.Since(told) >= s.CheckEvery {
+			select {
+			case s.ended <- struct{}{}:
+			default: // what was told before has yet to be heard
+			}
 			told = time.Now()
 		}
 	}

@@ -11,7 +11,7 @@
 // A server that fails over, or comes back from its disk, may have lost what it
 // acknowledged. Every connection therefore asks for the server's replication id
 // before it is used, and the store serves nothing under an epoch that began in
-// another life of Redis: see Options.OnReplicationChange.
+// another life of Redis, until it is told the next: see hot.Epochal.
 package redis
 
 import (
@@ -26,6 +26,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/tiering"
 )
 
 // Errors of calls that did not reach Redis, or must not. All pass.
@@ -38,8 +39,8 @@ var (
 	// ErrTimeout is returned when Redis does not answer within Options.Timeout.
 	ErrTimeout = errors.New("redis: the server does not answer in time")
 	// ErrFailedOver is returned where documents live in hot alone, between a
-	// failover and SetEpoch.
-	ErrFailedOver = errors.New("redis: the server failed over, and its epoch has not changed yet")
+	// failover and Advance, and before the first epoch is known.
+	ErrFailedOver = errors.New("redis: there is no hot epoch yet, or the server failed over and the next has not begun")
 )
 
 // Defaults of Options.
@@ -52,19 +53,10 @@ const (
 type Options struct {
 	// Timing is how long marks live; every daemon must use the same.
 	Timing hot.Timing
-	// Epoch is the hot epoch to begin with. It is part of every Redis key:
-	// entries of another epoch are not seen.
-	Epoch string
-	// OnReplicationChange is called when the epoch in use began in another
-	// life of Redis: the server failed over or was restarted, and what it
-	// acknowledged may be lost. Until SetEpoch is called with another epoch,
-	// reads answer Pending and nothing counts as stored; the call is repeated
-	// every CheckEvery. It is made from a goroutine of the store, one at a time,
-	// and must not call Close. Nil: no such checks are made.
-	//
-	// Several daemons are told of one failover: whoever bumps the epoch does so
-	// only if it is still the one that this store uses.
-	OnReplicationChange func()
+	// Epoch is the hot epoch to begin with, if it is known. It is part of every
+	// Redis key: entries of another epoch are not seen. Zero: nothing is served
+	// until Advance is called.
+	Epoch tiering.HotEpoch
 	// CheckEvery is how often the replication id is asked for, besides on every
 	// new connection; 0 means DefaultCheckEvery.
 	CheckEvery time.Duration
@@ -102,6 +94,7 @@ type Store struct {
 
 	epoch  atomic.Pointer[epoch]
 	lives  lives
+	ended  chan struct{}
 	wake   chan struct{} // the watcher has something to do
 	hits   atomic.Int64
 	misses atomic.Int64
@@ -113,7 +106,10 @@ type Store struct {
 	running sync.WaitGroup // the watcher
 }
 
-var _ hot.Store = (*Store)(nil)
+var (
+	_ hot.Store   = (*Store)(nil)
+	_ hot.Epochal = (*Store)(nil)
+)
 
 // Open connects to the server that url names; options may be nil. A server that
 // cannot be reached is no error: the store finds it when it is back. One that
@@ -129,6 +125,7 @@ var _ hot.Store = (*Store)(nil)
 func Open(ctx context.Context, url string, o *Options) (*Store, error) {
 	s := &Store{
 		Options: o.withDefaults(),
+		ended:   make(chan struct{}, 1),
 		wake:    make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 		scripts: newScripts(),

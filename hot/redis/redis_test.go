@@ -10,6 +10,7 @@ import (
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/hottest"
 	"github.com/tierd/tierd/hot/redis"
+	"github.com/tierd/tierd/tiering"
 )
 
 // timing is short, for Redis cannot be given a clock.
@@ -34,8 +35,8 @@ func address(t testing.TB, variable, group string) string {
 // test.
 func open(t testing.TB, url string, o redis.Options) *redis.Store {
 	t.Helper()
-	if o.Epoch == "" {
-		o.Epoch = fmt.Sprintf("test-%d-%s", time.Now().UnixNano(), t.Name())
+	if o.Epoch.IsZero() {
+		o.Epoch.Life = fmt.Sprintf("test-%d-%s", time.Now().UnixNano(), t.Name())
 	}
 	s, err := redis.Open(t.Context(), url, &o)
 	if err != nil {
@@ -46,7 +47,7 @@ func open(t testing.TB, url string, o redis.Options) *redis.Store {
 	return s
 }
 
-func forget(t testing.TB, url, epoch string) {
+func forget(t testing.TB, url string, epoch tiering.HotEpoch) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
 	s, err := redis.Open(ctx, url, nil)

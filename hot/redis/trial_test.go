@@ -42,9 +42,9 @@ type document struct {
 	key tiering.Key
 
 	mu    sync.Mutex
-	at    int64  // what warm holds
-	acked int64  // the highest version that hot took
-	under string // in that epoch
+	at    int64            // what warm holds
+	acked int64            // the highest version that hot took
+	under tiering.HotEpoch // in that epoch
 }
 
 func newTrial(s *redis.Store, ttl time.Duration) *trial {
@@ -92,7 +92,7 @@ func (r *trial) failf(format string, args ...any) {
 }
 
 func (r *trial) write(ctx context.Context, d *document) {
-	epoch, token := r.s.Epoch(), hot.Token(rand.Uint64()|1)
+	epoch, token := r.s.HotEpoch(), hot.Token(rand.Uint64()|1)
 	marked := r.s.Mark(ctx, d.key, token)
 	if marked != nil {
 		token = 0
@@ -111,7 +111,7 @@ func (r *trial) write(ctx context.Context, d *document) {
 		r.refused.Add(1)
 		return
 	}
-	if r.s.Epoch() != epoch {
+	if r.s.HotEpoch() != epoch {
 		return
 	}
 	d.mu.Lock()
@@ -123,7 +123,7 @@ func (r *trial) write(ctx context.Context, d *document) {
 }
 
 func (r *trial) read(ctx context.Context, d *document) {
-	epoch := r.s.Epoch()
+	epoch := r.s.HotEpoch()
 	floor, before := d.floor(epoch)
 	l, err := r.s.Get(ctx, d.key, true)
 	if err != nil {
@@ -137,7 +137,7 @@ func (r *trial) read(ctx context.Context, d *document) {
 		r.failf("v%d has the body %q", version, l.Entry.Body)
 	case l.State == hot.Present && version > after:
 		r.failf("a reader got v%d, while warm is at v%d", version, after)
-	case l.State == hot.Present && version < floor && r.s.Epoch() == epoch:
+	case l.State == hot.Present && version < floor && r.s.HotEpoch() == epoch:
 		r.failf("a reader got v%d under epoch %s, after hot had taken v%d", version, epoch, floor)
 	case l.State == hot.Present:
 		if r.hits.Add(1); version < before {
@@ -154,7 +154,7 @@ func (r *trial) read(ctx context.Context, d *document) {
 }
 
 // floor is the least a read may answer under epoch, and what warm holds.
-func (d *document) floor(epoch string) (floor, at int64) {
+func (d *document) floor(epoch tiering.HotEpoch) (floor, at int64) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.under == epoch {
