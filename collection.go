@@ -40,7 +40,7 @@ func Collect(ctx context.Context, c Config, dryRun bool) (r lifecycle.GCReport, 
 		return r, err
 	}
 	e := lifecycle.New(lifecycle.Config{
-		Warm: t.warm, Archive: cold.NewArchive(t.primary, t.backup, nil), Holder: holder(t.shared), Logger: c.Logger,
+		Warm: t.warm, Archive: cold.NewArchive(t.primary, t.backup, nil), Holder: t.holder, Logger: c.Logger,
 	})
 	r, err = e.GC(ctx, dryRun)
 	return r, tiering.Wrap(err, "collect", "", tiering.Key{})

@@ -14,6 +14,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/postgres"
 	"github.com/tierd/tierd/warm/sqlite"
 )
 
@@ -43,19 +44,16 @@ func Rebuild(ctx context.Context, c Config, o RebuildOptions) (r *lifecycle.Rebu
 	if c.Clock != nil {
 		now = c.Clock
 	}
-	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return nil, tiering.Invalidf("the data folder %s cannot be made: %v", c.Data, err)
-	}
 	var t tiers
 	defer func() { err = errors.Join(err, t.close()) }()
 	if err := t.openCold(ctx, c); err != nil {
 		return nil, err
 	}
-	store, err := openEmpty(ctx, c)
+	store, leave, err := openEmpty(ctx, c)
 	if err != nil {
 		return nil, err
 	}
-	t.closers = append(t.closers, store.Close)
+	t.closers = append(t.closers, store.Close, leave)
 	return lifecycle.Rebuild(ctx, lifecycle.RebuildOptions{
 		Archive: cold.NewArchive(t.primary, t.backup, nil), From: from, Warm: store,
 		AsOf: o.AsOf, Now: now(), WithoutOther: o.WithoutOther, Progress: o.Progress,
@@ -85,15 +83,24 @@ func (c Config) withDefaults() Config {
 }
 
 // openEmpty opens the warm store for a rebuild. One that holds anything is
-// refused before the bucket is read, which may take long.
-func openEmpty(ctx context.Context, c Config) (*sqlite.Store, error) {
-	name, file := scheme(c.Warm, "sqlite:")
-	if name != "sqlite" {
-		return nil, unknownScheme("warm", c.Warm, "sqlite:")
+// refused before the bucket is read, which may take long. leave is called
+// before the store is closed.
+func openEmpty(ctx context.Context, c Config) (_ warm.Store, leave func() error, err error) {
+	switch name, file := scheme(c.Warm, "sqlite:"); name {
+	case "sqlite":
+		if err := c.makeData(); err != nil {
+			return nil, nil, err
+		}
+		s, err := openEmptyFile(ctx, c.warmFile(file), c.Clock)
+		return s, func() error { return nil }, err
+	case "postgres", "postgresql":
+		return openEmptyDatabase(ctx, c)
+	default:
+		return nil, nil, unknownScheme("warm", c.Warm, "sqlite: or postgres://HOST/DATABASE")
 	}
-	if file == "" {
-		file = filepath.Join(c.Data, "warm.db")
-	}
+}
+
+func openEmptyFile(ctx context.Context, file string, clock func() time.Time) (*sqlite.Store, error) {
 	if _, err := os.Stat(file); err == nil {
 		if err := checkEmpty(ctx, file); err != nil {
 			return nil, err
@@ -101,8 +108,34 @@ func openEmpty(ctx context.Context, c Config) (*sqlite.Store, error) {
 	} else if !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("look for the store: %w", err)
 	}
-	s, err := sqlite.Open(ctx, file, &sqlite.Options{Clock: c.Clock, Restore: true})
+	s, err := sqlite.Open(ctx, file, &sqlite.Options{Clock: clock, Restore: true})
 	return s, tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+}
+
+// openEmptyDatabase opens an empty schema, and keeps daemons out of it.
+func openEmptyDatabase(ctx context.Context, c Config) (_ warm.Store, leave func() error, err error) {
+	if err := checkEmptyDatabase(ctx, c.Warm); err != nil {
+		return nil, nil, err
+	}
+	s, err := postgres.Open(ctx, c.Warm, &postgres.Options{Clock: c.Clock, Restore: true})
+	if err != nil {
+		return nil, nil, tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+	}
+	alone := &company{leases: s, holder: rebuildHolder + holder(true), alone: true}
+	if err := alone.take(ctx); err != nil {
+		return nil, nil, errors.Join(err, s.Close())
+	}
+	keep, stop := context.WithCancel(context.WithoutCancel(ctx))
+	kept := make(chan struct{})
+	go func() {
+		defer close(kept)
+		alone.keep(keep)
+	}()
+	return s, func() error {
+		stop()
+		<-kept
+		return alone.leave(context.WithoutCancel(ctx))
+	}, nil
 }
 
 // checkEmpty refuses a store that holds something, unless that is what a
@@ -125,6 +158,26 @@ func checkEmpty(ctx context.Context, file string) error {
 	if st.Heads+st.Versions+st.Feed+st.Segments > 0 {
 		return &tiering.Error{Code: tiering.CodeWrongKind, Tier: tiering.Warm, Detail: fmt.Sprintf(
 			"the store %s is not empty: it holds %d documents; %s", file, st.Heads-st.Tombstones, moveAside(file))}
+	}
+	return nil
+}
+
+// checkEmptyDatabase is checkEmpty for a schema of PostgreSQL.
+func checkEmptyDatabase(ctx context.Context, url string) error {
+	s, err := postgres.Open(ctx, url, nil)
+	if errors.Is(err, tiering.ErrUnavailable) {
+		return nil // half filled: it is begun again
+	}
+	if err != nil {
+		return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+	}
+	begun, err := (&tiers{warm: s}).begun(ctx)
+	if err = errors.Join(err, s.Close()); err != nil {
+		return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+	}
+	if begun {
+		return &tiering.Error{Code: tiering.CodeWrongKind, Tier: tiering.Warm,
+			Detail: "the database is not empty: rebuild into a new one, or into a schema of its own, which search_path in the URL names"}
 	}
 	return nil
 }
@@ -208,6 +261,6 @@ func withEngine(ctx context.Context, c Config, fn func(*lifecycle.Engine) error)
 		return err
 	}
 	return fn(lifecycle.New(lifecycle.Config{
-		Warm: t.warm, Archive: cold.NewArchive(t.primary, t.backup, nil), Holder: holder(t.shared), Logger: c.Logger,
+		Warm: t.warm, Archive: cold.NewArchive(t.primary, t.backup, nil), Holder: t.holder, Logger: c.Logger,
 	}))
 }

@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"os"
 	"runtime/debug"
+	"sync"
 	"time"
 
 	"github.com/oklog/ulid/v2"
@@ -65,7 +66,7 @@ type Node struct {
 	engine  *lifecycle.Engine
 	metrics *telemetry.Telemetry
 	stop    context.CancelFunc
-	stopped chan struct{}
+	running sync.WaitGroup
 }
 
 var _ tiering.Service = (*Node)(nil)
@@ -85,7 +86,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if err != nil {
 		return nil, err
 	}
-	n := &Node{tiers: t, metrics: m, stopped: make(chan struct{})}
+	n := &Node{tiers: t, metrics: m}
 	hot, warm := m.Hot(t.hot), m.Warm(t.warm)
 	archive := cold.NewArchive(m.Bucket(t.primary, tiering.Primary), m.Bucket(t.backup, tiering.Backup), &cold.ArchiveOptions{
 		OnBad: func(name string, copied tiering.Copy, err error) {
@@ -97,7 +98,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 		},
 	})
 	n.engine = lifecycle.New(lifecycle.Config{
-		Warm: warm, Archive: archive, Hot: hot, Holder: holder(t.shared), SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
+		Warm: warm, Archive: archive, Hot: hot, Holder: t.holder, SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
 	})
 	n.Router = router.New(router.Config{
 		Hot: hot, Warm: warm, Archive: archive, Background: n.engine, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
@@ -105,11 +106,20 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	})
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))
 	n.stop = stop
-	go func() {
-		defer close(n.stopped)
-		n.engine.Run(run)
-	}()
+	n.running.Go(func() { n.engine.Run(run) })
+	if t.gate != nil {
+		n.running.Go(func() { t.gate.keep(run, t.company, t.renewHot, c.Logger) })
+	}
 	return n, nil
+}
+
+// Ready reports whether the node can serve: its warm tier answers, and its hot
+// tier is the one that the daemons on a shared warm store use.
+func (n *Node) Ready(ctx context.Context) error {
+	if g := n.tiers.gate; g != nil && g.closed() {
+		return errGate
+	}
+	return n.Router.Ready(ctx)
 }
 
 // Close finishes what was accepted, archives what it can before ctx ends, and
@@ -117,12 +127,12 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 func (n *Node) Close(ctx context.Context) error {
 	n.Router.Close()
 	n.stop()
-	<-n.stopped
-	flushed := n.engine.Flush(ctx)
+	n.running.Wait()
+	flushed := n.engine.FlushIfFree(ctx)
 	if tiering.CodeOf(flushed) == tiering.CodeLeaseHeld {
 		flushed = nil // another daemon archives what this one committed
 	}
-	return errors.Join(flushed, n.tiers.close())
+	return errors.Join(flushed, n.tiers.leave(ctx), n.tiers.close())
 }
 
 // Archive writes everything committed so far to cold, now.

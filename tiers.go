@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"time"
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/cold/dir"
@@ -13,10 +14,12 @@ import (
 	"github.com/tierd/tierd/cold/s3"
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/memory"
+	"github.com/tierd/tierd/hot/redis"
 	"github.com/tierd/tierd/internal/s3url"
 	"github.com/tierd/tierd/router"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/postgres"
 	"github.com/tierd/tierd/warm/sqlite"
 )
 
@@ -27,8 +30,12 @@ type tiers struct {
 	primary    cold.Bucket
 	backup     cold.Bucket
 	committers int
+	holder     string // names this daemon in leases
 	drivers    router.Drivers
-	shared     bool           // several daemons use the same warm store
+	shared     bool           // several daemons may use the same warm store
+	hotBytes   int64          // bound of the embedded hot tier
+	company    *company       // this daemon's part in its lease; nil unless shared
+	gate       *gate          // before hot; nil unless shared
 	closers    []func() error // in the order they were opened
 }
 
@@ -44,15 +51,13 @@ func (t *tiers) close() error {
 // openTiers opens each tier by the scheme of its URL. When one fails those
 // before it are closed again.
 func openTiers(ctx context.Context, c Config) (tiers, error) {
-	if err := os.MkdirAll(c.Data, 0o700); err != nil {
-		return tiers{}, tiering.Invalidf("the data folder %s cannot be made: %v", c.Data, err)
-	}
-	var t tiers
+	t := tiers{hotBytes: c.HotBytes}
 	for _, open := range []func() error{
 		func() error { return t.openWarm(ctx, c) },
-		func() error { return t.openHot(c) },
+		func() error { return t.openHot(ctx, c) },
 		func() error { return t.openCold(ctx, c) },
 		func() error { return t.checkLineage(ctx) },
+		func() error { return t.join(ctx, c) },
 	} {
 		if err := open(); err != nil {
 			return tiers{}, errors.Join(err, t.close())
@@ -69,35 +74,107 @@ func scheme(url, otherwise string) (name, rest string) {
 	return name, rest
 }
 
-func (t *tiers) openHot(c Config) error {
-	switch name, _ := scheme(c.Hot, "memory:"); name {
-	case "memory":
-		s := memory.Open(&memory.Options{MaxBytes: c.HotBytes})
-		t.hot, t.drivers.Hot = s, name
-		t.closers = append(t.closers, s.Close)
-		return nil
-	default:
-		return unknownScheme("hot", c.Hot, "memory:")
+// makeData makes the folder of the embedded tiers, which a node without any
+// does not need.
+func (c Config) makeData() error {
+	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+		return tiering.Invalidf("the data folder %s cannot be made: %v", c.Data, err)
 	}
+	return nil
+}
+
+// openHot opens hot, once warm is open: warm says which daemons may use it.
+func (t *tiers) openHot(ctx context.Context, c Config) error {
+	name, _ := scheme(c.Hot, "memory:")
+	switch name {
+	case "memory":
+		t.hot = memory.Open(&memory.Options{MaxBytes: c.HotBytes})
+	case "redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster":
+		epoch, err := t.warm.HotEpoch(ctx)
+		if err != nil {
+			return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+		}
+		s, err := redis.Open(ctx, c.Hot, &redis.Options{Epoch: epoch})
+		if err != nil {
+			return tiering.Wrap(err, "open", tiering.Hot, tiering.Key{})
+		}
+		t.hot = s
+	default:
+		return unknownScheme("hot", c.Hot, "memory: or redis://HOST")
+	}
+	t.drivers.Hot = name
+	t.closers = append(t.closers, t.hot.Close)
+	return nil
+}
+
+// renewHot makes hot begin anew, after writers may have passed it by.
+func (t *tiers) renewHot(ctx context.Context) error {
+	if t.company.alone {
+		return t.gate.replace(memory.Open(&memory.Options{MaxBytes: t.hotBytes}))
+	}
+	shared, ok := hot.As[hot.Epochal](t.hot)
+	if !ok {
+		return nil
+	}
+	next, err := t.warm.BumpHotEpoch(ctx, shared.HotEpoch())
+	if err == nil {
+		shared.Advance(next)
+	}
+	return err
+}
+
+// join takes the part of this daemon in a warm store that daemons share.
+func (t *tiers) join(ctx context.Context, c Config) error {
+	if !t.shared {
+		return nil
+	}
+	asked := time.Now()
+	t.company = newCompany(t.warm, c.Hot, t.holder)
+	if err := t.company.take(ctx); err != nil {
+		return err
+	}
+	t.gate = newGate(t.hot)
+	t.gate.admit(asked, t.company)
+	t.hot = t.gate
+	return nil
 }
 
 func (t *tiers) openWarm(ctx context.Context, c Config) error {
 	switch name, rest := scheme(c.Warm, "sqlite:"); name {
 	case "sqlite":
-		if rest == "" {
-			rest = filepath.Join(c.Data, "warm.db")
+		if err := c.makeData(); err != nil {
+			return err
 		}
-		s, err := sqlite.Open(ctx, rest, &sqlite.Options{Clock: c.Clock})
+		s, err := sqlite.Open(ctx, c.warmFile(rest), &sqlite.Options{Clock: c.Clock})
 		if err != nil {
 			return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
 		}
-		t.warm, t.committers, t.shared = s, s.Capabilities().Committers, s.Capabilities().Shared
-		t.drivers.Warm = name
-		t.closers = append(t.closers, s.Close)
+		t.setWarm(name, s, s.Capabilities())
+		return nil
+	case "postgres", "postgresql":
+		s, err := postgres.Open(ctx, c.Warm, &postgres.Options{Clock: c.Clock})
+		if err != nil {
+			return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+		}
+		t.setWarm("postgres", s, s.Capabilities())
 		return nil
 	default:
-		return unknownScheme("warm", c.Warm, "sqlite:")
+		return unknownScheme("warm", c.Warm, "sqlite: or postgres://HOST/DATABASE")
 	}
+}
+
+func (t *tiers) setWarm(driver string, s warm.Store, can warm.Capabilities) {
+	t.warm, t.committers, t.shared = s, can.Committers, can.Shared
+	t.drivers.Warm, t.holder = driver, holder(can.Shared)
+	t.closers = append(t.closers, s.Close)
+}
+
+// warmFile is the file of the embedded warm store; named is what the URL says.
+func (c Config) warmFile(named string) string {
+	if named == "" {
+		return filepath.Join(c.Data, "warm.db")
+	}
+	return named
 }
 
 func (t *tiers) openCold(ctx context.Context, c Config) error {
@@ -150,11 +227,11 @@ func openBucket(ctx context.Context, url string) (cold.Bucket, string, error) {
 // bucket could not be told apart. A bucket that cannot be asked is let through:
 // a node starts while one is down.
 func (t *tiers) checkLineage(ctx context.Context) error {
-	st, err := t.warm.Stats(ctx)
+	began, err := t.begun(ctx)
 	if err != nil {
 		return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
 	}
-	if st.Heads+st.Feed+st.Segments > 0 {
+	if began {
 		return nil
 	}
 	for name, b := range map[string]cold.Bucket{"primary": t.primary, "backup": t.backup} {
@@ -169,7 +246,26 @@ func (t *tiers) checkLineage(ctx context.Context) error {
 	return nil
 }
 
+// begun reports whether the warm store has ever held anything: it committed a
+// change, or it was rebuilt.
+func (t *tiers) begun(ctx context.Context) (bool, error) {
+	_, last, err := t.warm.FeedBounds(ctx)
+	if err != nil || last > 0 {
+		return last > 0, err
+	}
+	segments, err := t.warm.Segments(ctx, "", "", "", 1)
+	return len(segments) > 0, err
+}
+
 func unknownScheme(tier, url, use string) error {
 	scheme, _, _ := strings.Cut(url, ":")
 	return tiering.Invalidf("%s: scheme %q is not one this build of tierd knows: use %s", tier, scheme, use)
+}
+
+// leave gives up this daemon's part in a shared warm store.
+func (t *tiers) leave(ctx context.Context) error {
+	if t.company == nil {
+		return nil
+	}
+	return t.company.leave(ctx)
 }

@@ -111,3 +111,10 @@ func (c *Client) RevokeKey(ctx context.Context, id string) error {
 func (c *Client) Status(ctx context.Context) (*tiering.NodeStatus, error) {
 	return fetch[tiering.NodeStatus](ctx, c, newCall("status", http.MethodGet, "/v1/status", "", ""))
 }
+
+// Ready returns nil when the node can serve, and unavailable with the reason
+// when it cannot. It takes no API key, and is tried as other reads are.
+func (c *Client) Ready(ctx context.Context) error {
+	_, err := c.do(ctx, newCall("ready", http.MethodGet, "/readyz", "", ""))
+	return err
+}

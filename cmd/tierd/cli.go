@@ -10,9 +10,10 @@ import (
 type commands struct {
 	JSON bool `name:"json" help:"Print JSON: the API's answers, and errors as problem documents."`
 
-	Serve serveCommand `cmd:"" group:"server" help:"Serve the HTTP API until SIGTERM or Ctrl-C."`
-	Conf  configGroup  `cmd:"" name:"config" group:"server" help:"Look at the configuration of serve."`
-	Vers  versionCmd   `cmd:"" name:"version" group:"server" help:"Print the version of this program."`
+	Serve  serveCommand  `cmd:"" group:"server" help:"Serve the HTTP API until SIGTERM or Ctrl-C."`
+	Health healthCommand `cmd:"" group:"server" help:"Ask whether the daemon can serve."`
+	Conf   configGroup   `cmd:"" name:"config" group:"server" help:"Look at the configuration of serve."`
+	Vers   versionCmd    `cmd:"" name:"version" group:"server" help:"Print the version of this program."`
 
 	Get   getCommand   `cmd:"" group:"documents" help:"Print a document."`
 	Put   putCommand   `cmd:"" group:"documents" help:"Store a JSON value as the next version of a document."`
@@ -43,6 +44,8 @@ type commands struct {
 	Clock  confirmClockCommand `cmd:"" name:"confirm-clock" group:"admin" help:"Say that a clock which jumped is right, so that moves go on."`
 	GC     gcCommand           `cmd:"" name:"gc" group:"admin" help:"Merge segments and collect what the policies no longer keep; a dry run unless --run."`
 
+	Schema schemaGroup `cmd:"" group:"admin" help:"Look at and migrate the schema of a warm store in PostgreSQL."`
+
 	Verify  verifyCommand  `cmd:"" group:"recovery" help:"Look at both copies of everything in cold storage."`
 	Drill   drillCommand   `cmd:"" group:"recovery" help:"Restore to a scratch store from one bucket, and compare it with what stands."`
 	Rebuild rebuildCommand `cmd:"" group:"recovery" help:"Make the warm store again from one bucket alone."`
@@ -50,7 +53,7 @@ type commands struct {
 
 const about = `Keeps the state of AI agents: fresh documents in memory, current ones in a database, every version in object storage, twice.
 
-Start a daemon with "tierd serve"; the other commands talk to one over HTTP, but for gc and those of recovery, which open the tiers themselves. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 conflict, 5 unavailable.`
+Start a daemon with "tierd serve"; the other commands talk to one over HTTP, but for gc, schema and those of recovery, which open the tiers themselves. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 conflict, 5 unavailable.`
 
 // newParser builds the parser of cli. exit is called after help was printed.
 func newParser(cli *commands, p *process, exit func(int)) (*kong.Kong, error) {

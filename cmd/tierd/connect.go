@@ -24,7 +24,7 @@ func (f connectFlags) dial(p *process) (tiering.Service, error) {
 	return f.dialWith(p, client.Options{})
 }
 
-func (f connectFlags) dialWith(p *process, o client.Options) (tiering.Service, error) {
+func (f connectFlags) dialWith(p *process, o client.Options) (*client.Client, error) {
 	p.url = f.URL
 	if p.url == "" {
 		p.url = p.getenv("TIERD_URL")

@@ -25,20 +25,24 @@ type keysGroup struct {
 type keyStoreFlags struct {
 	Data   string `group:"direct" placeholder:"DIR" help:"Open this data folder itself, under its lock; no daemon may be using it."`
 	Config string `group:"direct" placeholder:"FILE" help:"Open the tiers that this YAML file names, as serve does."`
-	Tenant string `group:"direct" placeholder:"NAME" help:"The tenant whose keys are meant, with --data or --config; the default tenant without it."`
+	Direct bool   `group:"direct" help:"Open the tiers that TIERD_HOT, TIERD_WARM and the other variables of serve name, also beside daemons that share them."`
+	Tenant string `group:"direct" placeholder:"NAME" help:"The tenant whose keys are meant, with --data, --config or --direct; the default tenant without it."`
 	connectFlags
 }
 
-const bootstrapHelp = "A daemon started with --require-keys refuses requests without a key. Make its first key before it starts, with --data or --config: " +
-	"the store is then opened directly, and TIERD_WARM and the other variables of serve hold too. " +
+// opens reports whether the store itself is meant, and no daemon.
+func (f keyStoreFlags) opens() bool { return f.Data != "" || f.Config != "" || f.Direct }
+
+const bootstrapHelp = "A daemon started with --require-keys refuses requests without a key. Make its first key with --data, --config or --direct: " +
+	"the store is then opened directly, and TIERD_WARM and the other variables of serve hold too; an embedded store can be opened while no daemon uses it, one in PostgreSQL at any time. " +
 	"Each tenant is made by its first key, with --tenant; through a daemon a key makes others of its own tenant only. " +
 	"A daemon without --require-keys looks at no key."
 
 // use calls fn with the key administration, and closes it afterwards.
 func (f keyStoreFlags) use(ctx context.Context, p *process, kctx *kong.Context, fn func(tiering.APIKeys) error) error {
-	if f.Data == "" && f.Config == "" {
+	if !f.opens() {
 		if f.Tenant != "" {
-			return usagef("--tenant goes with --data or --config: a daemon takes the tenant from the API key")
+			return usagef("--tenant goes with --data, --config or --direct: a daemon takes the tenant from the API key")
 		}
 		service, err := f.dial(p)
 		if err != nil {
@@ -125,7 +129,7 @@ func (c *keysCreateCommand) checkLimits(given map[string]string) error {
 
 // open reports whether the daemon, if there is one, answers without a key.
 func (c *keysCreateCommand) open(ctx context.Context, p *process) bool {
-	if c.Data != "" || c.Config != "" {
+	if c.opens() {
 		return false
 	}
 	nobody, err := client.New(p.url, nil)

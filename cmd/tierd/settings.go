@@ -84,9 +84,9 @@ func openTo(l *config.Loaded) string {
 func drivers(tier string) []string {
 	switch tier {
 	case "hot":
-		return []string{"memory"}
+		return []string{"memory", "redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
 	case "warm":
-		return []string{"sqlite"}
+		return []string{"sqlite", "postgres", "postgresql"}
 	case "cold", "backup":
 		return []string{"dir", "s3"}
 	case "vector":
@@ -103,6 +103,9 @@ func driverNames() map[string]string {
 	for _, tier := range tierNames() {
 		var forms []string
 		for _, scheme := range drivers(tier) {
+			if scheme == "postgresql" || strings.HasPrefix(scheme, "rediss") {
+				continue // other spellings, and the same over TLS
+			}
 			forms = append(forms, urlForm(scheme))
 		}
 		out[tier] = strings.Join(forms, ", ")
@@ -124,6 +127,12 @@ func urlForm(scheme string) string {
 		return "dir:FOLDER"
 	case "s3":
 		return "s3://BUCKET/PREFIX?endpoint=..."
+	case "postgres":
+		return "postgres://HOST/DATABASE"
+	case "redis+sentinel":
+		return "redis+sentinel://HOST,HOST/MASTER"
+	case "redis+cluster":
+		return "redis+cluster://HOST,HOST"
 	case "openai+https", "openai+http":
 		return scheme + "://HOST/v1?model=..."
 	}

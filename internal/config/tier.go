@@ -12,7 +12,7 @@ import (
 func Schemes(tier string) []string {
 	switch tier {
 	case "hot":
-		return []string{"memory", "redis", "rediss", "redis+sentinel", "redis+cluster"}
+		return []string{"memory", "redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
 	case "warm":
 		return []string{"sqlite", "postgres", "postgresql"}
 	case "cold", "backup":

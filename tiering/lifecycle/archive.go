@@ -63,8 +63,34 @@ func (e *Engine) awaitFeed(ctx context.Context, after int64) error {
 	return nil
 }
 
-// Flush archives everything that is in the feed now.
+// Flush has everything archived that is in the feed now. Where another daemon
+// holds the archive's lease it waits for that one, or takes over from it.
 func (e *Engine) Flush(ctx context.Context) error {
+	_, last, err := e.Warm.FeedBounds(ctx)
+	if err != nil {
+		return err
+	}
+	for {
+		err := e.FlushIfFree(ctx)
+		if tiering.CodeOf(err) != tiering.CodeLeaseHeld {
+			return err
+		}
+		pos, err := e.Warm.Position(ctx, ArchiveReader)
+		if err != nil || pos >= last {
+			return err
+		}
+		if !sleep(ctx, flushPoll) {
+			return ctx.Err()
+		}
+	}
+}
+
+// flushPoll is how often a flush looks whether another daemon has archived.
+const flushPoll = 100 * time.Millisecond
+
+// FlushIfFree is Flush that fails with lease_held at once where another daemon
+// archives.
+func (e *Engine) FlushIfFree(ctx context.Context) error {
 	e.archiving.Lock()
 	defer e.archiving.Unlock()
 	for {

@@ -1,0 +1,108 @@
+package tierd
+
+import (
+	"context"
+	"net/url"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// Daemons that share a warm store have to share hot too: a value that one keeps
+// to itself would not change when another writes. So whoever opens a shared
+// store takes one lease. Its holder is not a daemon but a hot tier: daemons with
+// the same one hold it together, and a daemon whose hot tier is its own holds
+// it alone. The last to leave lets it lapse: there is nobody to say who is last.
+const (
+	daemonsLease  = "daemons"
+	daemonsTTL    = 15 * time.Second
+	daemonsRenew  = daemonsTTL / 5
+	daemonsExpiry = daemonsTTL * 2 / 3 // for who has to stop in time, on a clock of his own
+)
+
+// company is this daemon's part in the lease.
+type company struct {
+	leases warm.Leases
+	holder string
+	alone  bool
+}
+
+func newCompany(leases warm.Leases, hotURL, daemon string) *company {
+	c := &company{leases: leases}
+	c.holder, c.alone = hotHolder(hotURL, daemon)
+	return c
+}
+
+// hotHolder names a hot tier in the lease: its kind, hosts and database,
+// without credentials and options.
+func hotHolder(hotURL, daemon string) (holder string, alone bool) {
+	name, rest := scheme(hotURL, "memory:")
+	if name == "memory" {
+		return "memory of " + daemon, true
+	}
+	u, err := url.Parse("redis:" + rest)
+	if err != nil {
+		return name, false // such a URL was opened: what it names is beyond telling
+	}
+	hosts := strings.Split(u.Host, ",")
+	for _, more := range u.Query()["addr"] {
+		hosts = append(hosts, more)
+	}
+	slices.Sort(hosts)
+	return strings.Replace(name, "rediss", "redis", 1) + " at " + strings.Join(hosts, ",") + strings.TrimSuffix(u.Path, "/0"), false
+}
+
+// take takes the lease or renews it. It fails when daemons with another hot
+// tier hold it.
+func (c *company) take(ctx context.Context) error {
+	l, ok, err := c.leases.Acquire(ctx, daemonsLease, c.holder, daemonsTTL)
+	if err != nil {
+		return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+	}
+	if ok {
+		return nil
+	}
+	detail := "daemons on one warm store share their hot tier, and those that run use another one: " + l.Holder + ", where this one names " + c.holder +
+		"; name the same, or stop them and wait " + daemonsTTL.String()
+	if strings.HasPrefix(l.Holder, "memory of") || c.alone {
+		detail = "the warm store is in use by daemons whose hot tier is " + l.Holder + ": a hot tier in process memory goes with one daemon alone; " +
+			"name the same redis:// for all with --hot, or stop the others and wait " + daemonsTTL.String()
+	}
+	if strings.HasPrefix(l.Holder, rebuildHolder) {
+		detail = "the warm store is being rebuilt: wait for that, or " + daemonsTTL.String() + " if it was cut short"
+	}
+	return &tiering.Error{Code: tiering.CodeLeaseHeld, Tier: tiering.Warm, Detail: detail}
+}
+
+// rebuildHolder holds the lease while the store is being rebuilt.
+const rebuildHolder = "rebuild "
+
+// keep renews the lease until ctx ends. A renewal that fails is tried again; it
+// matters to who has to know at once, and he asks take.
+func (c *company) keep(ctx context.Context) {
+	tick := time.NewTicker(daemonsRenew)
+	defer tick.Stop()
+	for {
+		select {
+		case <-ctx.Done():
+			return
+		case <-tick.C:
+			_ = c.take(ctx)
+		}
+	}
+}
+
+// leave gives the lease up if nobody else holds it with this daemon.
+func (c *company) leave(ctx context.Context) error {
+	if !c.alone {
+		return nil
+	}
+	l, ok, err := c.leases.Acquire(ctx, daemonsLease, c.holder, daemonsTTL)
+	if err != nil || !ok {
+		return err
+	}
+	return c.leases.Release(ctx, l)
+}
