@@ -4,21 +4,12 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"math/rand/v2"
 	"net/http"
 	"slices"
 
-	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
-
-// hotMark is a key that an atomic batch marked pending in hot.
-type hotMark struct {
-	key    tiering.Key
-	token  hot.Token
-	marked bool
-}
 
 func (r *Router) markAll(ctx context.Context, ops []*atomicOp) map[tiering.Key]hotMark {
 	marks := map[tiering.Key]hotMark{}
@@ -26,9 +17,7 @@ func (r *Router) markAll(ctx context.Context, ops []*atomicOp) map[tiering.Key]h
 		if _, ok := marks[op.key]; ok || !op.writes() {
 			continue
 		}
-		token := hot.Token(rand.Uint64() | 1)
-		err := r.onHot(ctx, func(ctx context.Context) error { return r.Hot.Mark(ctx, op.key, token) })
-		marks[op.key] = hotMark{op.key, token, err == nil}
+		marks[op.key] = r.markHot(ctx, op.key)
 	}
 	return marks
 }
@@ -40,7 +29,7 @@ func (r *core) unmarkAll(marks map[tiering.Key]hotMark, err error) {
 		return
 	}
 	for _, m := range marks {
-		_ = r.unmark(m.key, m.token, m.marked) // a mark that stays lapses by itself
+		_ = r.unmark(m) // a mark that stays lapses by itself
 	}
 }
 
@@ -64,8 +53,7 @@ func (r *Router) finishAtomic(ctx context.Context, t *atomicRun, results [][]war
 		m := &mutation{key: op.key, row: t.changes[op.change].Rows[op.row], result: row}
 		if last && !settled[op.key] {
 			settled[op.key] = true
-			mark := marks[op.key]
-			m.hotOK = r.settle(ctx, op.policy, m, mark.token, mark.marked)
+			m.hotOK = r.settle(ctx, op.policy, m, marks[op.key])
 		}
 		rc, err := r.receipt(ctx, op.policy, m, m.hotOK)
 		if err != nil {

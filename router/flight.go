@@ -8,16 +8,25 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-// flights lets readers of one key share loads. A reader that may see what the
-// load under way saw joins it. One that must see everything acknowledged before
-// it came joins the load after that, which has not begun: so a key has at most
-// one load running and one waiting, however many ask.
+// flights lets readers of one key share loads. A reader that hot told that the
+// lease of the load under way lives joins it: since that lease was granted
+// nobody has marked the key, here or in another daemon, so nothing that was
+// acknowledged before the reader came can be missing. Every other reader joins
+// the load after that, which has not begun: so a key has at most one load
+// running and one waiting, however many ask.
 type flights struct {
 	mu sync.Mutex
 	m  map[tiering.Key]*pair
-	// joinAll, for tests that need a naive router, lets every reader join the
-	// load under way.
-	joinAll bool
+	// joins says whether a reader that hot answered so may join the load under
+	// way; fresh asks for one that begins after the reader came. Tests that need
+	// a naive router replace it.
+	joins func(running *flight, l hot.Lookup, fresh bool) bool
+}
+
+// underLease is flights.joins. A writer that could not reach hot kills no
+// lease: where it is of this daemon, old tells.
+func underLease(running *flight, l hot.Lookup, fresh bool) bool {
+	return !fresh && l.Holder != 0 && l.Holder == running.lease && !running.old
 }
 
 type pair struct{ running, next *flight }
@@ -33,11 +42,11 @@ type flight struct {
 	err    error
 }
 
-// share returns a load of key to wait for. fresh asks for one that begins after
-// this call. A reader that was granted a lease always asks for a fresh one: the
-// load under way lost its own lease to a write.
-func (r *core) share(key tiering.Key, p *policy, lease hot.Token, fresh bool) *flight {
-	fs := &r.flights
+// share returns a load of key to wait for. l is what hot answered, zero when it
+// did not; fresh asks for a load that begins after this call. A reader that was
+// granted a lease gets one: the load under way has lost its own.
+func (r *core) share(key tiering.Key, p *policy, l hot.Lookup, fresh bool) *flight {
+	fs, lease := &r.flights, l.Lease
 	fs.mu.Lock()
 	defer fs.mu.Unlock()
 	at := fs.m[key]
@@ -50,7 +59,7 @@ func (r *core) share(key tiering.Key, p *policy, lease hot.Token, fresh bool) *f
 		fs.m[key] = at
 		r.fly(key, at.running)
 		return at.running
-	case fs.joinAll, !fresh && lease == 0 && !at.running.old:
+	case fs.joins(at.running, l, fresh):
 		return at.running
 	case at.next == nil:
 		at.next = newFlight(p, lease)

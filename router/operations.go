@@ -3,10 +3,8 @@ package router
 import (
 	"context"
 	"errors"
-	"math/rand/v2"
 	"time"
 
-	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -178,10 +176,10 @@ func (r *Router) twice(ctx context.Context, h warm.Head) (bool, error) {
 // clearHot drops the value of a key and the leases of those who are about to
 // fill it: the mark of a write does both, and is lifted at once.
 func (r *Router) clearHot(ctx context.Context, key tiering.Key) {
-	token := hot.Token(rand.Uint64() | 1)
-	err := r.onHot(ctx, func(ctx context.Context) error { return r.Hot.Mark(ctx, key, token) })
+	m := r.markHot(ctx, key)
+	err := m.err
 	if err == nil {
-		err = r.unmark(key, token, true)
+		err = r.unmark(m)
 	}
 	// A hot tier that is down keeps the value for its hot TTL at most, and it
 	// is the right one: the move was made.

@@ -220,7 +220,7 @@ func TestRaceR33SetBesideAPendingWriter(t *testing.T) {
 }
 
 // joinAll lets every reader join the load under way.
-var joinAll = setup{router: func(r *Router) { r.flights.joinAll = true }}
+var joinAll = setup{router: func(r *Router) { r.flights.joins = func(*flight, hot.Lookup, bool) bool { return true } }}
 
 // A strong get joins no load that began before it: it would answer what stood
 // before a write that is acknowledged.
@@ -237,7 +237,7 @@ func TestRaceR26StrongGetBehindARunningLoad(t *testing.T) {
 		w.no(err)
 		// What a strong get does where hot does not hold the head, up to the
 		// moment it waits.
-		mine := w.r.share(key("k"), p, 0, true)
+		mine := w.r.share(key("k"), p, hot.Lookup{}, true)
 		load.release()
 		_, err = running()
 		w.no(err)
@@ -272,7 +272,7 @@ func TestRaceR26CachedGetBehindARunningLoad(t *testing.T) {
 		}
 		p, err := w.r.policyOf(w.ctx, tiering.DefaultTenant, space)
 		w.no(err)
-		mine := w.r.share(key("k"), p, 0, false) // another reader holds the lease
+		mine := w.r.share(key("k"), p, hot.Lookup{}, false) // another reader holds the lease
 		load.release()
 		_, err = running()
 		w.no(err)

@@ -215,10 +215,7 @@ func (r *core) cached(ctx context.Context, key tiering.Key, p *policy, minVersio
 			r.dropHot(ctx, key, l)
 		}
 	}
-	// Where hot says nothing, a write may have been acknowledged since the load
-	// under way began. While that load's lease lives, none was.
-	fresh := err != nil || l.State != hot.Empty || minVersion > 0
-	got, err := r.share(key, p, l.Lease, fresh).wait(ctx)
+	got, err := r.share(key, p, l, minVersion > 0).wait(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -248,7 +245,7 @@ func (r *core) strong(ctx context.Context, key tiering.Key, p *policy, minVersio
 			return d, nil
 		}
 	}
-	got, err := r.share(key, p, l.Lease, true).wait(ctx)
+	got, err := r.share(key, p, l, true).wait(ctx)
 	if err != nil {
 		return nil, err
 	}

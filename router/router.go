@@ -34,6 +34,9 @@ type Config struct {
 	// PolicyTTL is how old a cached policy may be; 0 means 1 s. A policy set
 	// through this router is in force at once.
 	PolicyTTL time.Duration
+	// EpochEvery is how often the hot epoch is read from warm, besides in every
+	// commit, where hot has epochs; 0 means 5 s.
+	EpochEvery time.Duration
 	// Clock is the local clock, used for bounds on caches alone: ages and
 	// expiries are warm's. nil means time.Now.
 	Clock func() time.Time
@@ -64,6 +67,7 @@ type core struct {
 	Config
 	queue    *queue
 	flights  flights
+	epochs   epochs
 	policies policyCache
 	watchers *feedReader
 	started  time.Time
@@ -74,7 +78,7 @@ type core struct {
 	close      context.CancelFunc
 	mu         sync.Mutex // of closed, and of background while it may be at zero
 	closed     bool
-	background sync.WaitGroup // writes until they are settled, loads and slides
+	background sync.WaitGroup // writes until they are settled, loads, slides, and who follows the hot epoch
 }
 
 // New returns a router for the whole default tenant. Close it before the
@@ -89,6 +93,9 @@ func New(c Config) *Router {
 	if c.PolicyTTL == 0 {
 		c.PolicyTTL = time.Second
 	}
+	if c.EpochEvery == 0 {
+		c.EpochEvery = epochEvery
+	}
 	if c.Committers == 0 {
 		c.Committers = 1
 	}
@@ -101,10 +108,14 @@ func New(c Config) *Router {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &core{Config: c, started: c.Clock()}
+	r := &core{Config: c, started: c.Clock(), flights: flights{joins: underLease}}
 	r.closing, r.close = context.WithCancel(context.Background())
 	r.queue = newQueue(c.Warm, c.Committers, c.CommitTimeout, c.Recorder)
 	r.watchers = newFeedReader(c.Warm)
+	if store, ok := hot.As[hot.Epochal](c.Hot); ok {
+		r.epochs = epochs{store: store, every: c.EpochEvery}
+		r.background.Go(r.followEpochs)
+	}
 	return &Router{core: r, who: tiering.Principal{Tenant: tiering.DefaultTenant}}
 }
 

@@ -81,38 +81,65 @@ func (r *core) once(ctx context.Context, p *policy, m *mutation) (hotOK bool, er
 		}
 	}()
 	m.done = make(chan struct{})
-	token := hot.Token(rand.Uint64() | 1)
-	marked := r.onHot(ctx, func(ctx context.Context) error { return r.Hot.Mark(ctx, m.key, token) }) == nil
+	mark := r.markHot(ctx, m.key)
 	if err := r.queue.submit(m); err != nil {
-		return false, errors.Join(err, r.unmark(m.key, token, marked))
+		return false, errors.Join(err, r.unmark(mark))
 	}
 	select {
 	case <-m.done:
-		return r.settle(ctx, p, m, token, marked), nil
+		return r.settle(ctx, p, m, mark), nil
 	case <-ctx.Done():
 		stays = false
 		go func() {
 			defer r.background.Done()
 			<-m.done
-			r.settle(context.Background(), p, m, token, marked)
+			r.settle(context.Background(), p, m, mark)
 		}()
 		return false, ctx.Err()
 	}
 }
 
-// settle tells hot how the commit went. It reports whether hot now agrees with
-// warm about this write.
-func (r *core) settle(ctx context.Context, p *policy, m *mutation, token hot.Token, marked bool) bool {
+// hotMark is a write that is pending in hot.
+type hotMark struct {
+	key   tiering.Key
+	token hot.Token
+	epoch tiering.HotEpoch // in use when it was made
+	err   error            // why hot did not take it
+}
+
+// taken reports whether hot took it.
+func (m hotMark) taken() bool { return m.token != 0 && m.err == nil }
+
+// markHot tells hot that a write of key is on its way.
+func (r *core) markHot(ctx context.Context, key tiering.Key) hotMark {
+	m := hotMark{key: key, token: hot.Token(rand.Uint64() | 1), epoch: r.hotEpoch()}
+	m.err = r.onHot(ctx, func(ctx context.Context) error { return r.Hot.Mark(ctx, key, m.token) })
+	return m
+}
+
+// stands reports whether hot, as it is used now, has taken m: under another
+// epoch it knows nothing of it.
+func (r *core) stands(m hotMark) bool { return m.taken() && m.epoch == r.hotEpoch() }
+
+// settle tells hot how the commit went, under the epoch that stood then. It
+// reports whether hot now agrees with warm about this write.
+func (r *core) settle(ctx context.Context, p *policy, m *mutation, mark hotMark) bool {
 	r.flights.outdate(m.key)
 	if errors.Is(m.err, warm.ErrOutcomeUnknown) {
 		return false // the mark lapses to empty, whatever becomes of the commit
 	}
+	r.advance(m.result.HotEpoch)
+	stands := r.stands(mark)
 	set, ok := m.set(p)
-	if !ok {
-		return r.unmark(m.key, token, marked) == nil && marked
+	switch {
+	case ok:
+	case stands || m.err != nil || m.result.Status != warm.Done:
+		return r.unmark(mark) == nil && mark.taken()
+	default: // no mark has dropped what is old by now
+		set = hot.Set{Key: m.key, Entry: hot.Entry{Meta: m.result.Head.Meta()}}
 	}
-	if marked {
-		set.Token = token
+	if stands {
+		set.Token = mark.token
 	}
 	err := r.onHot(ctx, func(ctx context.Context) error {
 		_, err := r.Hot.Set(ctx, set)
@@ -124,11 +151,11 @@ func (r *core) settle(ctx context.Context, p *policy, m *mutation, token hot.Tok
 	return err == nil
 }
 
-func (r *core) unmark(key tiering.Key, token hot.Token, marked bool) error {
-	if !marked {
+func (r *core) unmark(m hotMark) error {
+	if !m.taken() {
 		return nil
 	}
-	return r.onHot(context.Background(), func(ctx context.Context) error { return r.Hot.Unmark(ctx, key, token) })
+	return r.onHot(context.Background(), func(ctx context.Context) error { return r.Hot.Unmark(ctx, m.key, m.token) })
 }
 
 // onHot runs one call to hot under its own bound, whether or not the caller

@@ -1,0 +1,121 @@
+package router
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/tiering"
+)
+
+// A shared hot tier keeps its entries by hot epoch, which is a row in warm. It
+// ends when a server fails over and may have lost what it acknowledged, and in
+// every commit a writer learns which one stands:
+//
+//   - whoever hears that the server lives another life bumps the row, if it
+//     still names the epoch that this daemon uses, and goes on to what stands
+//     then. Until that, hot answers that a write is pending: reads go to warm.
+//   - a writer goes on to the epoch that its commit came back with before it
+//     tells hot, and only then answers. A load that began under that epoch
+//     before the commit is refused its fill, because the set kills its lease; a
+//     commit under an epoch before it was there to be read (warm.HotEpochs).
+//   - a daemon that does not write hears of the failover itself, and looks at
+//     the row now and then.
+const (
+	// epochEvery is how often the row is looked at unless Config says otherwise.
+	epochEvery = 5 * time.Second
+	// forgetAfter is how long what is left of an epoch stays, for daemons that
+	// still write there.
+	forgetAfter = time.Minute
+)
+
+// epochs is the hot tier as far as it knows of epochs.
+type epochs struct {
+	store hot.Epochal // nil: hot loses nothing that it has acknowledged
+	every time.Duration
+	left  []leftEpoch
+}
+
+// leftEpoch is an epoch to be forgotten.
+type leftEpoch struct {
+	tiering.HotEpoch
+	due time.Time
+}
+
+// hotEpoch is the epoch in use; zero when hot has none.
+func (r *core) hotEpoch() tiering.HotEpoch {
+	if r.epochs.store == nil {
+		return tiering.HotEpoch{}
+	}
+	return r.epochs.store.HotEpoch()
+}
+
+// advance goes on to e if it is later than the epoch in use.
+func (r *core) advance(e tiering.HotEpoch) {
+	if r.epochs.store != nil {
+		r.epochs.store.Advance(e)
+	}
+}
+
+// followEpochs keeps hot under the epoch that stands in warm, until the router
+// is closed.
+func (r *core) followEpochs() {
+	tick := time.NewTicker(r.epochs.every)
+	defer tick.Stop()
+	r.readEpoch()
+	for {
+		select {
+		case <-r.closing.Done():
+			return
+		case <-r.epochs.store.Ended():
+			r.endEpoch()
+		case <-tick.C:
+			r.readEpoch()
+			r.forgetEpochs(time.Now())
+		}
+	}
+}
+
+// readEpoch goes on to what stands in warm. Where warm does not answer nobody
+// can have bumped it.
+func (r *core) readEpoch() {
+	ctx, cancel := context.WithTimeout(r.closing, r.CommitTimeout)
+	defer cancel()
+	if e, err := r.Warm.HotEpoch(ctx); err == nil {
+		r.advance(e)
+	}
+}
+
+// endEpoch bumps the epoch in use, unless another daemon was faster.
+func (r *core) endEpoch() {
+	ctx, cancel := context.WithTimeout(r.closing, r.CommitTimeout)
+	defer cancel()
+	old := r.hotEpoch()
+	next, err := r.Warm.BumpHotEpoch(ctx, old)
+	if err != nil {
+		if r.closing.Err() == nil {
+			r.Logger.Warn("the hot tier may have lost writes, and its next epoch could not be begun: reads go to warm", "epoch", old, "err", err)
+		}
+		return
+	}
+	r.advance(next)
+	if old.IsZero() {
+		return
+	}
+	r.Logger.Warn("the hot tier lives another life and may have lost writes: it begins anew", "epoch", old, "next", next)
+	r.epochs.left = append(r.epochs.left, leftEpoch{old, time.Now().Add(forgetAfter)})
+}
+
+// forgetEpochs removes what is left of epochs that ended a while ago. What it
+// cannot remove goes with its TTLs.
+func (r *core) forgetEpochs(now time.Time) {
+	for len(r.epochs.left) > 0 && now.After(r.epochs.left[0].due) {
+		e := r.epochs.left[0].HotEpoch
+		r.epochs.left = r.epochs.left[1:]
+		ctx, cancel := context.WithTimeout(r.closing, forgetAfter)
+		if err := r.epochs.store.Forget(ctx, e); err != nil && r.closing.Err() == nil {
+			r.Logger.Warn("what hot holds of an epoch that is over goes by its TTLs alone", "epoch", e, "err", err)
+		}
+		cancel()
+	}
+}
