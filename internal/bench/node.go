@@ -58,7 +58,10 @@ func (b *bench) openNode(ctx context.Context, name string, o nodeOptions) (*node
 		return nil, err
 	}
 	b.later(func(context.Context) error { return n.warm.Close() })
-	epoch := b.id + "-" + name
+	epoch, err := n.warm.HotEpoch(ctx)
+	if err != nil {
+		return nil, err
+	}
 	if n.hot, err = redis.Open(ctx, b.Hot, &redis.Options{Epoch: epoch}); err != nil {
 		return nil, err
 	}
