@@ -55,7 +55,7 @@ type Config struct {
 	// 16, 64, 256 and 1024, 8192. Sizes from 4096 are written by straight and
 	// bytes alone, and not by one writer.
 	Writers, Sizes []int
-	// Contestants that write; nil: all.
+	// Contestants that write; empty: all.
 	Contestants []string
 	// Keys is how many documents each contestant has; 0: 10,000.
 	Keys int
@@ -137,6 +137,8 @@ type bench struct {
 	report *Report
 	id     string // in the name of everything this run makes
 	undo   []func(context.Context) error
+
+	processors processors
 }
 
 // Run measures. It removes what it made on the servers, also when ctx ends or
@@ -150,6 +152,9 @@ func Run(ctx context.Context, c Config) (report *Report, err error) {
 	b := &bench{Config: c, id: id, report: &Report{
 		ID: id, Started: time.Now().UTC(), CPUs: runtime.NumCPU(), Go: runtime.Version(), Slice: c.Slice.String(), Rounds: c.Rounds, LoadBefore: load(),
 	}}
+	if err := b.findServers(ctx); err != nil {
+		return nil, fmt.Errorf("bench: %w", err)
+	}
 	parts := map[Part]func(context.Context) error{
 		Writes: b.writes, Delay: b.delay, Reads: b.reads, Archive: b.archive, Keys: b.keys,
 	}

@@ -26,7 +26,7 @@ func (b *bench) keys(ctx context.Context) error {
 	for w := range streams {
 		streams[w] = newStream(0, w, hotKeys, docs)
 	}
-	s, err := slice(ctx, "keys", len(streams), 2*b.Slice, func(ctx context.Context, w, _ int) error {
+	s, err := b.slice(ctx, "keys", len(streams), 2*b.Slice, func(ctx context.Context, w, _ int) error {
 		id, doc := streams[w].next()
 		return n.write(ctx, id, doc)
 	})
@@ -42,13 +42,14 @@ func (b *bench) keys(ctx context.Context) error {
 
 	count := 10 * b.Versions
 	b.Progress(fmt.Sprintf("one key, %d writes", count))
+	n.tally.reset()
 	hundredths, err := b.oneKey(ctx, n, count, docs)
 	if err != nil {
 		return err
 	}
 	early, late := median(hundredths[:10]), median(hundredths[90:])
 	b.report.add(Row{Part: Keys, Case: fmt.Sprintf("one key, %s writes by 64 writers: last tenth / first", thousands(float64(count))), Target: atLeast(0.9),
-		Figures: fmt.Sprintf("%s/s against %s/s", thousands(late), thousands(early))}, late/early)
+		Figures: fmt.Sprintf("%s/s against %s/s; %s", thousands(late), thousands(early), n.tally.String())}, late/early)
 	return nil
 }
 

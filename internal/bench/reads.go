@@ -65,7 +65,7 @@ func (b *bench) reads(ctx context.Context) error {
 				for r := range streams {
 					streams[r] = newStream(round, r, readKeys, docs)
 				}
-				s, err := slice(ctx, ways[way].name, readers, b.Slice/2, func(ctx context.Context, r, _ int) error {
+				s, err := b.slice(ctx, ways[way].name, readers, b.Slice/2, func(ctx context.Context, r, _ int) error {
 					id, _ := streams[r].next()
 					return ways[way].read(ctx, id)
 				})
@@ -78,11 +78,12 @@ func (b *bench) reads(ctx context.Context) error {
 			}
 		}
 		figures := fmt.Sprintf("%s against %s", middle(samples[0]), middle(samples[1]))
+		row := Row{Part: Reads, Case: fmt.Sprintf("%d readers: hot gets / GETs", readers), Target: atLeast(2), Figures: figures}
+		of := rate
 		if readers == 1 {
-			b.report.add(Row{Part: Reads, Case: "1 reader: p50 of a hot get / GET", Target: atMost(1.2), Figures: figures}, ratios(samples[0], samples[1], p50)...)
-		} else {
-			b.report.add(Row{Part: Reads, Case: fmt.Sprintf("%d readers: hot gets / GETs", readers), Target: atLeast(2), Figures: figures}, ratios(samples[0], samples[1], rate)...)
+			row.Case, row.Target, of = "1 reader: p50 of a hot get / GET", atMost(1.2), p50
 		}
+		b.report.add(row.versus(samples[0], samples[1]), ratios(samples[0], samples[1], of)...)
 	}
 	return nil
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"text/tabwriter"
 	"time"
@@ -33,6 +34,12 @@ type Row struct {
 	High     float64 `json:"high"`
 	Target   *Target `json:"target,omitempty"`
 	Met      *bool   `json:"met,omitempty"` // whether Measured meets Target
+	// Processor is the ratio of operations by processor time, of the client
+	// and both servers, in place of by the clock: what Measured comes to where
+	// nothing else runs and processors are the limit. 0: not known.
+	Processor float64 `json:"processor,omitempty"`
+	// Elsewhere is how many processors other programs kept busy meanwhile.
+	Elsewhere float64 `json:"elsewhere,omitempty"`
 	// Figures are the absolute ones behind it, of this machine at this time.
 	Figures string `json:"figures,omitempty"`
 }
@@ -73,6 +80,21 @@ func (r *Report) add(row Row, rounds ...float64) {
 	r.Rows = append(r.Rows, row)
 }
 
+// versus adds what x and y spent to a row.
+func (row Row) versus(x, y []sample) Row {
+	row.Processor = median(ratios(x, y, thrift))
+	busy, took := 0.0, 0.0
+	for _, s := range slices.Concat(x, y) {
+		busy, took = busy+s.spent.elsewhere, took+s.took.Seconds()
+		if s.spent.total() == 0 {
+			row.Processor = 0
+			return row
+		}
+	}
+	row.Elsewhere = busy / took
+	return row
+}
+
 func (r *Report) ended() *Report {
 	r.Took, r.LoadAfter = time.Since(r.Started).Round(time.Second).String(), load()
 	return r
@@ -93,7 +115,7 @@ func (r *Report) WriteTable(w io.Writer) error {
 	fmt.Fprintf(w, "%s, %s, %d processors, %s; slices of %s, %d rounds; load average %s before, %s after\n",
 		r.Started.Format(time.RFC3339), r.Took, r.CPUs, r.Go, r.Slice, r.Rounds, r.LoadBefore, r.LoadAfter)
 	t := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
-	fmt.Fprintln(t, "\t\tmeasured\tlow..high\ttarget\t\tfigures")
+	fmt.Fprintln(t, "\t\tmeasured\tlow..high\ttarget\t\tby cpu\tbusy elsewhere\tfigures")
 	part := Part("")
 	for _, row := range r.Rows {
 		name := ""
@@ -107,7 +129,11 @@ func (r *Report) WriteTable(w io.Writer) error {
 				met = "MISSED"
 			}
 		}
-		fmt.Fprintf(t, "%s\t%s\t%.3g\t%.3g..%.3g\t%s\t%s\t%s\n", name, row.Case, row.Measured, row.Low, row.High, target, met, row.Figures)
+		cpu, busy := "", ""
+		if row.Processor > 0 {
+			cpu, busy = fmt.Sprintf("%.3g", row.Processor), fmt.Sprintf("%.1f", row.Elsewhere)
+		}
+		fmt.Fprintf(t, "%s\t%s\t%.3g\t%.3g..%.3g\t%s\t%s\t%s\t%s\t%s\n", name, row.Case, row.Measured, row.Low, row.High, target, met, cpu, busy, row.Figures)
 	}
 	return t.Flush()
 }

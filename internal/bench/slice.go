@@ -15,20 +15,28 @@ type sample struct {
 	n        int
 	rate     float64 // operations a second
 	p50, p99 time.Duration
+	took     time.Duration
+	spent    spent // by all of its operations
 }
 
+// micros is processor time an operation, in microseconds.
+func (s sample) micros() float64 { return s.spent.total() * 1e6 / float64(max(1, s.n)) }
+
 func (s sample) String() string {
-	return fmt.Sprintf("%s/s p50 %s p99 %s", thousands(s.rate), short(s.p50), short(s.p99))
+	each := 1e6 / float64(max(1, s.n))
+	return fmt.Sprintf("%s/s p50 %s p99 %s cpu %.0f+%.0f+%.0f us", thousands(s.rate), short(s.p50), short(s.p99),
+		s.spent.own*each, s.spent.postgres*each, s.spent.redis*each)
 }
 
 // slice runs op in a closed loop from a number of workers for about d. The
 // first error ends it. name labels what it costs in a processor profile.
-func slice(ctx context.Context, name string, workers int, d time.Duration, op func(ctx context.Context, worker, i int) error) (sample, error) {
+func (b *bench) slice(ctx context.Context, name string, workers int, d time.Duration, op func(ctx context.Context, worker, i int) error) (sample, error) {
 	runtime.GC() // nobody pays for the garbage of the one before
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
 	took := make([][]time.Duration, workers)
 	var wg sync.WaitGroup
+	before := b.processors.read()
 	began := time.Now()
 	for w := range workers {
 		wg.Go(func() {
@@ -49,12 +57,13 @@ func slice(ctx context.Context, name string, workers int, d time.Duration, op fu
 	}
 	wg.Wait()
 	elapsed := time.Since(began)
+	after := b.processors.read()
 	if err := context.Cause(ctx); err != nil {
 		return sample{}, err
 	}
 	all := slices.Concat(took...)
 	slices.Sort(all)
-	s := sample{n: len(all), rate: float64(len(all)) / elapsed.Seconds()}
+	s := sample{n: len(all), rate: float64(len(all)) / elapsed.Seconds(), took: elapsed, spent: after.minus(before)}
 	if s.n > 0 {
 		s.p50, s.p99 = all[s.n/2], all[min(s.n-1, s.n*99/100)]
 	}
@@ -70,9 +79,10 @@ func ratios(x, y []sample, of func(sample) float64) []float64 {
 	return out
 }
 
-func rate(s sample) float64 { return s.rate }
-func p50(s sample) float64  { return s.p50.Seconds() }
-func p99(s sample) float64  { return s.p99.Seconds() }
+func rate(s sample) float64   { return s.rate }
+func thrift(s sample) float64 { return 1 / max(s.micros(), 1e-9) }
+func p50(s sample) float64    { return s.p50.Seconds() }
+func p99(s sample) float64    { return s.p99.Seconds() }
 
 // middle is the sample of median rate.
 func middle(of []sample) sample {

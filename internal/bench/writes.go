@@ -101,7 +101,7 @@ func (b *bench) delay(ctx context.Context) error {
 func (b *bench) field(ctx context.Context, names ...string) ([]*contestant, error) {
 	var field []*contestant
 	for _, name := range names {
-		if b.Contestants != nil && !slices.Contains(b.Contestants, name) {
+		if len(b.Contestants) > 0 && !slices.Contains(b.Contestants, name) {
 			continue
 		}
 		var c *contestant
@@ -170,7 +170,7 @@ func (b *bench) race(ctx context.Context, name string, field []*contestant, writ
 			if c.begin != nil {
 				c.begin()
 			}
-			s, err := slice(ctx, c.name, writers, b.Slice, func(ctx context.Context, w, _ int) error {
+			s, err := b.slice(ctx, c.name, writers, b.Slice, func(ctx context.Context, w, _ int) error {
 				id, doc := streams[w].next()
 				return c.write(ctx, id, doc)
 			})
@@ -204,7 +204,7 @@ func (b *bench) compare(part Part, name string, cases []comparison, field []*con
 			}
 		}
 		row.Figures = strings.Join(notes, "; ")
-		b.report.add(row, ratios(x, y, rate)...)
+		b.report.add(row.versus(x, y), ratios(x, y, rate)...)
 	}
 }
 
