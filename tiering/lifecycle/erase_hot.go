@@ -81,7 +81,7 @@ func (x *eraser) namespaces(ctx context.Context) (names []string, err error) {
 // does both. Where that fails, or keys were taken that nobody listed, the end
 // of all leases is waited for.
 func (x *eraser) dropFromHot(ctx context.Context, t taken) {
-	if x.Hot == nil {
+	if x.Hot == nil || x.followHot(ctx) != nil {
 		return
 	}
 	for _, k := range t.live {
@@ -98,12 +98,29 @@ func (x *eraser) dropFromHot(ctx context.Context, t taken) {
 	}
 }
 
+// followHot goes on to the hot epoch that stands now that warm has lost the
+// keys: another daemon may have filled it with them before.
+func (x *eraser) followHot(ctx context.Context) error {
+	store, ok := hot.As[hot.Epochal](x.Hot)
+	if !ok {
+		return nil
+	}
+	e, err := x.Warm.HotEpoch(ctx)
+	if err == nil {
+		store.Advance(e)
+	}
+	return err
+}
+
 // clearHot drops what hot holds of the subject: whatever the selector takes
 // and warm does not have at that version. Documents of ephemeral namespaces are
 // never in warm, so they go; hot knows no owner of theirs.
 func (x *eraser) clearHot(ctx context.Context) error {
 	if x.Hot == nil {
 		return nil
+	}
+	if err := x.followHot(ctx); err != nil {
+		return err
 	}
 	if x.state.fillsEnd.IsZero() {
 		x.state.fillsEnd = time.Now().Add(x.HotLease)
