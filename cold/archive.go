@@ -13,6 +13,7 @@ import (
 
 	"github.com/oklog/ulid/v2"
 
+	"github.com/tierd/tierd/internal/soundness"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -41,7 +42,7 @@ type ArchiveOptions struct {
 }
 
 // Archive keeps every object twice, in two buckets, and reads from either. It
-// holds no state but buffers and which bucket failed lately; the catalog of what lies
+// holds no state but buffers and which bucket failed or was corrupt lately; the catalog of what lies
 // where is warm's. Methods are safe for concurrent use. Their errors are
 // *tiering.Error.
 type Archive struct {
@@ -51,6 +52,7 @@ type Archive struct {
 	cooldown time.Duration
 	pool     unpackers
 	failed   [2]atomic.Int64 // when the copy last could not be reached, in Unix ns
+	judges   [2]soundness.Breaker
 	blocks   *blockCache
 }
 

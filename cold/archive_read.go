@@ -146,6 +146,7 @@ func eitherCopy[T any](ctx context.Context, a *Archive, name string, read func(c
 		v, err := patiently(ctx, a.patience, i+1 < len(order), c, read)
 		code := tiering.CodeOf(err)
 		if err == nil || code == tiering.CodeNotFound || code == tiering.CodeInvalid {
+			a.judges[c].Sound()
 			return v, c, err
 		}
 		if ctx.Err() != nil {
@@ -153,6 +154,8 @@ func eitherCopy[T any](ctx context.Context, a *Archive, name string, read func(c
 		}
 		if code != tiering.CodeCorrupt {
 			a.failed[c].Store(time.Now().UnixNano())
+		} else {
+			a.judges[c].Corrupt(name)
 		}
 		a.onBad(name, c, err)
 		// One copy that could not be asked leaves hope; corrupt leaves none.
@@ -173,11 +176,12 @@ func patiently[T any](ctx context.Context, limit time.Duration, bound bool, c ti
 	return read(ctx, c)
 }
 
-// order puts a copy that could not be reached lately last.
+// order puts a copy last that could not be reached lately, or of which too much
+// was corrupt: it is asked only where the other does not serve.
 func (a *Archive) order() [2]tiering.Copy {
 	cool := func(c tiering.Copy) bool {
 		at := a.failed[c].Load()
-		return at == 0 || time.Since(time.Unix(0, at)) > a.cooldown
+		return (at == 0 || time.Since(time.Unix(0, at)) > a.cooldown) && !a.judges[c].Open()
 	}
 	if !cool(tiering.Primary) && cool(tiering.Backup) {
 		return [2]tiering.Copy{tiering.Backup, tiering.Primary}
