@@ -160,6 +160,8 @@ type gatedHot struct {
 	g *gates
 }
 
+func (h gatedHot) Unwrap() hot.Store { return h.Store }
+
 type none struct{}
 
 func (h gatedHot) Get(ctx context.Context, key tiering.Key, lease bool) (hot.Lookup, error) {

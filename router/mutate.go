@@ -239,7 +239,7 @@ func (r *Router) compute(ctx context.Context, op string, p *policy, m *mutation,
 
 // peek looks for a base in hot. A wrong guess costs one more round, nothing else.
 func (r *core) peek(ctx context.Context, key tiering.Key) *base {
-	l, err := r.look(ctx, key, false)
+	l, err := r.lookDurable(ctx, key, false)
 	if err != nil || !r.sound(l) {
 		return nil
 	}

@@ -42,7 +42,7 @@ func (w *world) atomic(ops ...tiering.BatchOp) func() (*tiering.BatchResult, err
 		ops[i].Namespace = space
 	}
 	return call(w, func() (*tiering.BatchResult, error) {
-		return w.r.Batch(w.ctx, &tiering.Batch{Atomic: true, Ops: ops})
+		return w.writer.Batch(w.ctx, &tiering.Batch{Atomic: true, Ops: ops})
 	})
 }
 
@@ -149,13 +149,13 @@ func TestRaceR32OneRowRefusedOneCallerGone(t *testing.T) {
 		return setup{warm: func(s warm.Store) warm.Store { return choosy{s, err} }}
 	}
 	naive := refusing(errors.New("one row is bad: the batch was rolled back"))
-	raceOn(t, refusing(tiering.Unprocessablef("", "a row that the database cannot keep")), naive, func(w *world) error {
+	raceOn(t, everywhere(), refusing(tiering.Unprocessablef("", "a row that the database cannot keep")), naive, func(w *world) error {
 		w.put("other", `0`)
 		w.put("edited", `{"n":1}`)
 		release := w.blockQueue()
 		line := 0
 		put := func(ctx context.Context, id, body string) func() (*tiering.Receipt, error) {
-			wait := call(w, func() (*tiering.Receipt, error) { return w.r.Put(ctx, space, id, []byte(body), nil) })
+			wait := call(w, func() (*tiering.Receipt, error) { return w.writer.Put(ctx, space, id, []byte(body), nil) })
 			line++
 			w.inLine(line)
 			return wait
@@ -168,7 +168,7 @@ func TestRaceR32OneRowRefusedOneCallerGone(t *testing.T) {
 			put(w.ctx, "fold", `1`), put(w.ctx, "fold", `"poison"`), put(w.ctx, "fold", `3`),
 		}
 		edit := call(w, func() (*tiering.Edited, error) {
-			return w.r.Apply(w.ctx, space, "edited", []tiering.EditOp{{Op: "increment", Pointer: "/n"}}, nil)
+			return w.writer.Apply(w.ctx, space, "edited", []tiering.EditOp{{Op: "increment", Pointer: "/n"}}, nil)
 		})
 		line++
 		w.inLine(line)

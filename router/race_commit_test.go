@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -25,7 +27,7 @@ func TestRaceR07RollbackAgainstAWrite(t *testing.T) {
 		}
 		read := w.hold("warm.Version/after")
 		rollback := call(w, func() (*tiering.Receipt, error) {
-			return w.r.Rollback(w.ctx, space, "k", 3, &tiering.WriteOptions{If: tiering.IfVersion(5)})
+			return w.writer.Rollback(w.ctx, space, "k", 3, &tiering.WriteOptions{If: tiering.IfVersion(5)})
 		})
 		read.reached(w)
 		w.put("k", `6`)
@@ -38,7 +40,7 @@ func TestRaceR07RollbackAgainstAWrite(t *testing.T) {
 		if refused.CurrentVersion != 6 {
 			return violatedf("the refusal names version %d", refused.CurrentVersion)
 		}
-		rc, err = w.r.Rollback(w.ctx, space, "k", 3, nil)
+		rc, err = w.writer.Rollback(w.ctx, space, "k", 3, nil)
 		w.no(err)
 		if rc.Version != 7 || w.strong("k") != `3` {
 			return violatedf("the rollback made version %d of %s", rc.Version, w.strong("k"))
@@ -64,7 +66,7 @@ func TestRaceR12ClockYearsAhead(t *testing.T) {
 			return ahead(now)
 		}}
 	}
-	raceOn(t, setup{local: ahead}, naive, func(w *world) error {
+	raceOn(t, alone(), setup{local: ahead}, naive, func(w *world) error {
 		hour := tiering.TTL{Life: time.Hour}
 		w.policy(space, tiering.Policy{Class: tiering.ClassSession})
 		w.policy("scratch", tiering.Policy{Class: tiering.ClassEphemeral})
@@ -132,7 +134,7 @@ func TestRaceR19OldConditionAfterRecreate(t *testing.T) {
 		if again.Version <= tomb.Version {
 			return violatedf("made again as version %d, deleted as version %d", again.Version, tomb.Version)
 		}
-		_, err := w.r.Put(w.ctx, space, "k", []byte(`3`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{If: tiering.IfVersion(old.Version)}})
+		_, err := w.writer.Put(w.ctx, space, "k", []byte(`3`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{If: tiering.IfVersion(old.Version)}})
 		if tiering.CodeOf(err) != tiering.CodeVersionConflict {
 			return violatedf("a write on version %d of the life before answers %v", old.Version, err)
 		}
@@ -149,7 +151,7 @@ func TestRaceR20CounterWithRetries(t *testing.T) {
 		release := w.blockQueue()
 		increment := func(ctx context.Context, i int) func() (*tiering.Edited, error) {
 			return call(w, func() (*tiering.Edited, error) {
-				return w.r.Apply(ctx, space, "n", []tiering.EditOp{{Op: "increment", Pointer: "/n"}},
+				return w.writer.Apply(ctx, space, "n", []tiering.EditOp{{Op: "increment", Pointer: "/n"}},
 					&tiering.WriteOptions{IdempotencyKey: fmt.Sprint("writer-", i)})
 			})
 		}
@@ -201,7 +203,7 @@ func TestRaceR29RecreateWhileTombstoneIsPurged(t *testing.T) {
 		create.reached(w)
 		now, err := w.warm.Now(w.ctx)
 		w.no(err)
-		n, err := w.warm.PurgeTombstones(w.ctx, tiering.DefaultTenant, space, now.Add(time.Hour), 10)
+		n, err := w.warm.PurgeTombstones(w.ctx, w.tenant, space, now.Add(time.Hour), 10)
 		w.no(err)
 		if n != 1 {
 			w.Fatalf("%d tombstones were purged", n)
@@ -220,13 +222,25 @@ func TestRaceR29RecreateWhileTombstoneIsPurged(t *testing.T) {
 // retention does once cold holds nothing of it any more.
 func (w *world) forgetVersions(id string) {
 	w.Helper()
-	db, err := sql.Open("sqlite", w.path)
-	w.no(err)
-	defer db.Close()
-	res, err := db.ExecContext(w.ctx, `DELETE FROM version WHERE kid IN (SELECT kid FROM head WHERE id = ?)`, []byte(id))
-	w.no(err)
-	if n, err := res.RowsAffected(); err != nil || n == 0 {
-		w.Fatalf("%d version rows were there to forget, %v", n, err)
+	var n int64
+	if w.clock == nil {
+		c, err := pgx.Connect(w.ctx, w.path)
+		w.no(err)
+		defer c.Close(w.ctx)
+		tag, err := c.Exec(w.ctx, `DELETE FROM version WHERE kid IN (SELECT h.kid FROM head h JOIN namespace n ON n.nid = h.nid WHERE h.id = $1 AND n.tenant = $2)`, []byte(id), w.tenant)
+		w.no(err)
+		n = tag.RowsAffected()
+	} else {
+		db, err := sql.Open("sqlite", w.path)
+		w.no(err)
+		defer db.Close()
+		res, err := db.ExecContext(w.ctx, `DELETE FROM version WHERE kid IN (SELECT kid FROM head WHERE id = ?)`, []byte(id))
+		w.no(err)
+		n, err = res.RowsAffected()
+		w.no(err)
+	}
+	if n == 0 {
+		w.Fatal("no version rows were there to forget")
 	}
 }
 
@@ -239,24 +253,24 @@ func TestRaceR34RetryOfAConditionalWrite(t *testing.T) {
 		write func(ctx context.Context, w *world) (*tiering.Receipt, error)
 	}{
 		{"put", func(ctx context.Context, w *world) (*tiering.Receipt, error) {
-			return w.r.Put(ctx, space, "k", []byte(`{"n":2}`), &tiering.PutOptions{WriteOptions: o})
+			return w.writer.Put(ctx, space, "k", []byte(`{"n":2}`), &tiering.PutOptions{WriteOptions: o})
 		}},
 		{"patch", func(ctx context.Context, w *world) (*tiering.Receipt, error) {
-			return w.r.Patch(ctx, space, "k", tiering.MergePatch, []byte(`{"n":2}`), &o)
+			return w.writer.Patch(ctx, space, "k", tiering.MergePatch, []byte(`{"n":2}`), &o)
 		}},
 		{"edit", func(ctx context.Context, w *world) (*tiering.Receipt, error) {
-			e, err := w.r.Apply(ctx, space, "k", []tiering.EditOp{{Op: "increment", Pointer: "/n"}}, &o)
+			e, err := w.writer.Apply(ctx, space, "k", []tiering.EditOp{{Op: "increment", Pointer: "/n"}}, &o)
 			if err != nil {
 				return nil, err
 			}
 			return &e.Receipt, nil
 		}},
 		{"a JSON patch that no longer applies", func(ctx context.Context, w *world) (*tiering.Receipt, error) {
-			return w.r.Patch(ctx, space, "k", tiering.JSONPatch, []byte(`[{"op":"test","path":"/n","value":1},{"op":"replace","path":"/n","value":2}]`),
+			return w.writer.Patch(ctx, space, "k", tiering.JSONPatch, []byte(`[{"op":"test","path":"/n","value":1},{"op":"replace","path":"/n","value":2}]`),
 				&tiering.WriteOptions{IdempotencyKey: "once"})
 		}},
 		{"delete", func(ctx context.Context, w *world) (*tiering.Receipt, error) {
-			return w.r.Delete(ctx, space, "k", &o)
+			return w.writer.Delete(ctx, space, "k", &o)
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"testing"
-	"time"
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/hottest"
@@ -26,7 +25,7 @@ func want(w *world, when, id, body string) error {
 // hotState is what hot knows of a key.
 func (w *world) hotState(id string) hot.Lookup {
 	w.Helper()
-	l, err := w.hot.Get(w.ctx, key(id), false)
+	l, err := w.hot.Get(w.ctx, w.key(id), false)
 	w.no(err)
 	return l
 }
@@ -58,7 +57,7 @@ func TestRaceR02FillAfterTombstoneLapsed(t *testing.T) {
 		read := w.startGet("k", nil)
 		fill.reached(w)
 		w.delete("k")
-		w.clock.advance(hot.TombstoneTTL + time.Second)
+		w.advance(w.timing.Tombstone + w.unit/10)
 		fill.release()
 		_, err := read()
 		w.no(err)
@@ -85,7 +84,7 @@ func TestRaceR03FillAfterKilledWriter(t *testing.T) {
 		if err := want(w, "while the mark lives", "k", `2`); err != nil {
 			return err
 		}
-		w.clock.advance(hot.TokenTTL)
+		w.advance(w.timing.Token)
 		return want(w, "when the mark has lapsed", "k", `2`)
 	})
 }
@@ -112,14 +111,14 @@ func TestRaceR04StalledSet(t *testing.T) {
 // hot serves nothing past it.
 func TestRaceR14OneExpiry(t *testing.T) {
 	race(t, setup{hot: func(s hot.Store) hot.Store { return plainHot{s} }}, func(w *world) error {
-		w.policy(space, tiering.Policy{HotTTL: tiering.Duration(5 * time.Minute)})
-		rc, err := w.r.Put(w.ctx, space, "k", []byte(`1`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{TTL: &tiering.TTL{Life: 2 * time.Minute}}})
+		w.policy(space, tiering.Policy{HotTTL: tiering.Duration(5 * w.unit)})
+		rc, err := w.writer.Put(w.ctx, space, "k", []byte(`1`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{TTL: &tiering.TTL{Life: 2 * w.unit}}})
 		w.no(err)
-		w.clock.advance(time.Minute)
+		w.advance(w.unit)
 		if again := w.put("k", `2`); !again.ExpiresAt.Equal(rc.ExpiresAt) {
 			return violatedf("a put without a ttl moved the expiry from %v to %v", rc.ExpiresAt, again.ExpiresAt)
 		}
-		w.clock.advance(time.Minute)
+		w.advance(w.unit)
 		if l := w.hotState("k"); l.State == hot.Present {
 			return violatedf("hot holds the document past its expiry")
 		}
@@ -131,17 +130,17 @@ func TestRaceR14OneExpiry(t *testing.T) {
 // it has left.
 func TestRaceR14FillForWhatIsLeft(t *testing.T) {
 	race(t, setup{hot: func(s hot.Store) hot.Store { return plainHot{s} }}, func(w *world) error {
-		w.policy(space, tiering.Policy{HotTTL: tiering.Duration(5 * time.Minute)})
-		_, err := w.r.Put(w.ctx, space, "k", []byte(`1`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{TTL: &tiering.TTL{Life: 8 * time.Minute}}})
+		w.policy(space, tiering.Policy{HotTTL: tiering.Duration(2 * w.unit)})
+		_, err := w.writer.Put(w.ctx, space, "k", []byte(`1`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{TTL: &tiering.TTL{Life: 4 * w.unit}}})
 		w.no(err)
-		w.clock.advance(6 * time.Minute)
+		w.advance(3 * w.unit)
 		if l := w.hotState("k"); l.State == hot.Present {
 			return violatedf("hot holds the document past hot_ttl")
 		}
 		if err := want(w, "past hot_ttl", "k", `1`); err != nil {
 			return err
 		}
-		w.clock.advance(2 * time.Minute)
+		w.advance(w.unit)
 		if l := w.hotState("k"); l.State == hot.Present {
 			return violatedf("hot holds the document past its expiry")
 		}
@@ -163,7 +162,7 @@ func TestRaceR30KilledBehindItsMark(t *testing.T) {
 				w.put("k", `1`)
 				w.kill(c.dies)
 				w.fail("hot.Unmark", func() error { return errKilled })
-				_, err := w.r.Put(w.ctx, space, "k", []byte(`2`), nil)
+				_, err := w.writer.Put(w.ctx, space, "k", []byte(`2`), nil)
 				if lost := c.dies == "warm.Commit"; lost != (err != nil) {
 					w.Fatalf("the write answers %v", err)
 				}
@@ -174,7 +173,7 @@ func TestRaceR30KilledBehindItsMark(t *testing.T) {
 				if err := want(w, "while the mark lives", "k", c.stands); err != nil {
 					return err
 				}
-				w.clock.advance(hot.TokenTTL)
+				w.advance(w.timing.Token)
 				if l := w.hotState("k"); l.State != hot.Empty {
 					return violatedf("the mark lapsed to state %d", l.State)
 				}
@@ -211,7 +210,7 @@ func TestRaceR33SetBesideAPendingWriter(t *testing.T) {
 		if err := want(w, "while the dead writer's mark lives", "k", `2`); err != nil {
 			return err
 		}
-		w.clock.advance(hot.TokenTTL)
+		w.advance(w.timing.Token)
 		if l := w.hotState("k"); l.State == hot.Present && l.Entry.Meta.Version < rc.Version {
 			return violatedf("the mark lapsed to version %d", l.Entry.Meta.Version)
 		}
@@ -233,11 +232,11 @@ func TestRaceR26StrongGetBehindARunningLoad(t *testing.T) {
 		load.reached(w) // it read version 1
 		w.put("k", `2`)
 		w.evict("k")
-		p, err := w.r.policyOf(w.ctx, tiering.DefaultTenant, space)
+		p, err := w.r.policyOf(w.ctx, w.tenant, space)
 		w.no(err)
 		// What a strong get does where hot does not hold the head, up to the
 		// moment it waits.
-		mine := w.r.share(key("k"), p, hot.Lookup{}, true)
+		mine := w.r.share(w.key("k"), p, hot.Lookup{}, true)
 		load.release()
 		_, err = running()
 		w.no(err)
@@ -270,9 +269,9 @@ func TestRaceR26CachedGetBehindARunningLoad(t *testing.T) {
 		if l := w.hotState("k"); l.State != hot.Empty {
 			w.Fatalf("hot is in state %d after two swapped sets", l.State)
 		}
-		p, err := w.r.policyOf(w.ctx, tiering.DefaultTenant, space)
+		p, err := w.r.policyOf(w.ctx, w.tenant, space)
 		w.no(err)
-		mine := w.r.share(key("k"), p, hot.Lookup{}, false) // another reader holds the lease
+		mine := w.r.share(w.key("k"), p, hot.Lookup{}, false) // another reader holds the lease
 		load.release()
 		_, err = running()
 		w.no(err)

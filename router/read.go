@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/internal/jsondoc"
+	"github.com/tierd/tierd/internal/soundness"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -186,8 +187,12 @@ func (r *core) intact(l hot.Lookup) bool {
 	}
 	if tiering.DigestOf(l.Entry.Body) != l.Entry.Meta.Digest {
 		r.Recorder.Corrupt(tiering.Hot)
+		if r.hotJudge.Corrupt(l.Entry.Meta.Namespace + "/" + l.Entry.Meta.ID) {
+			r.Logger.Error("too much of what hot holds is corrupt: durable documents are read from warm for a while", "rest", soundness.DefaultRest)
+		}
 		return false
 	}
+	r.hotJudge.Sound()
 	return true
 }
 
@@ -198,9 +203,20 @@ func fromHot(key tiering.Key, e hot.Entry) *tiering.Document {
 	return d
 }
 
+// errHotCorrupt keeps reads away from hot; writes go on telling it.
+var errHotCorrupt = tiering.Errorf(tiering.CodeCorrupt, "too much of what hot holds is corrupt")
+
+// lookDurable is look for what warm holds too.
+func (r *core) lookDurable(ctx context.Context, key tiering.Key, lease bool) (hot.Lookup, error) {
+	if r.hotJudge.Open() {
+		return hot.Lookup{}, errHotCorrupt
+	}
+	return r.look(ctx, key, lease)
+}
+
 // cached serves from hot, else loads: once, however many ask.
 func (r *core) cached(ctx context.Context, key tiering.Key, p *policy, minVersion int64) (*tiering.Document, error) {
-	l, err := r.look(ctx, key, true)
+	l, err := r.lookDurable(ctx, key, true)
 	if err == nil {
 		r.Recorder.HotLookup(l.State == hot.Present)
 		if r.sound(l) && l.Entry.Meta.Version >= minVersion {
@@ -232,7 +248,7 @@ func (r *core) dropHot(ctx context.Context, key tiering.Key, l hot.Lookup) {
 // strong asks warm for the head, after the call began, and serves hot's bytes
 // where they are of that version.
 func (r *core) strong(ctx context.Context, key tiering.Key, p *policy, minVersion int64) (*tiering.Document, error) {
-	l, err := r.look(ctx, key, true)
+	l, err := r.lookDurable(ctx, key, true)
 	if err == nil && r.sound(l) {
 		cur, err := r.Warm.Head(ctx, key)
 		if err != nil {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/internal/soundness"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -73,6 +74,7 @@ type core struct {
 	started  time.Time
 	slides   slides
 	warmTime warmClock
+	hotJudge soundness.Breaker
 
 	closing    context.Context
 	close      context.CancelFunc

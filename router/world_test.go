@@ -38,26 +38,34 @@ func (c *testClock) advance(d time.Duration) {
 	c.now = c.now.Add(d)
 }
 
-// setup is how a world is built. The zero value is tierd as it is.
+// setup is how a world is built. The zero value is tierd as it is, one daemon
+// over the embedded tiers. Where two daemons share a tier, what stands between
+// the gates and the driver of it is shared too.
 type setup struct {
+	place       place
 	hot         func(hot.Store) hot.Store   // between the gates and the driver
 	warm        func(warm.Store) warm.Store // likewise
-	config      func(*Config)               // before the router is made
+	config      func(*Config)               // before a router is made
 	router      func(*Router)               // after
-	afterCommit func() error                // sqlite.Options.AfterCommit
+	afterCommit func() error                // of the driver of warm
 	local       func(time.Time) time.Time   // the local clock, from the true one
+	epochs      epochSetup                  // on servers
 }
 
-// world is a router over the embedded tiers, with gates before both.
+// world is one or two routers over the tiers, with gates before both.
 type world struct {
 	testing.TB
 	*gates
-	r     *Router
-	ctx   context.Context
-	clock *testClock // hot's and warm's, and the local one
-	hot   hot.Store  // behind the gates
-	warm  warm.Store // behind the gates
-	path  string     // of warm's file
+	r      *Router // who reads
+	writer *Router // who writes: another daemon, where there are two
+	ctx    context.Context
+	tenant string
+	clock  *testClock // hot's, warm's and the local one; nil on servers
+	timing hot.Timing
+	unit   time.Duration // what lives last: long on a clock that is moved
+	hot    hot.Store     // behind the gates
+	warm   warm.Store    // behind the gates
+	path   string        // of warm's file, or its URL
 }
 
 // space is the namespace that most tests write to.
@@ -65,25 +73,60 @@ const space = "docs"
 
 func open(t testing.TB, s setup) *world {
 	t.Helper()
-	w := &world{TB: t, gates: newGates(), ctx: t.Context(), clock: newTestClock()}
-	w.path = filepath.Join(t.TempDir(), "warm.db")
-	store, err := sqlite.Open(t.Context(), w.path, &sqlite.Options{Clock: w.clock.Now, AfterCommit: s.afterCommit})
-	if err != nil {
-		t.Fatal(err)
+	w := &world{TB: t, gates: newGates(), ctx: t.Context(), tenant: tiering.DefaultTenant}
+	daemons := w.openEmbedded
+	if s.place == servers {
+		daemons = w.openServers
 	}
-	t.Cleanup(func() { store.Close() })
+	first, second := daemons(s)
+	w.hot, w.warm = first.hot, first.warm
+	w.r = w.daemon(s, first)
+	w.writer = w.r
+	if s.place != embedded {
+		w.writer = w.daemon(s, second)
+	}
+	t.Cleanup(w.releaseAll)
+	return w
+}
+
+// tiersOf are the stores of one daemon, behind the gates.
+type tiersOf struct {
+	hot  hot.Store
+	warm warm.Store
+}
+
+func (w *world) openEmbedded(s setup) (first, second tiersOf) {
+	w.Helper()
+	w.clock, w.timing, w.unit = newTestClock(), hot.Timing{}.WithDefaults(), time.Minute
+	w.path = filepath.Join(w.TempDir(), "warm.db")
+	store, err := sqlite.Open(w.ctx, w.path, &sqlite.Options{Clock: w.clock.Now, AfterCommit: s.afterCommit})
+	w.no(err)
+	w.Cleanup(func() { store.Close() })
 	cache := memory.Open(&memory.Options{Clock: w.clock.Now})
-	t.Cleanup(func() { cache.Close() })
-	w.hot, w.warm = cache, store
+	w.Cleanup(func() { cache.Close() })
+	both := s.between(cache, store)
+	return both, both
+}
+
+// between puts a setup's own tiers before the drivers.
+func (s setup) between(h hot.Store, w warm.Store) tiersOf {
 	if s.hot != nil {
-		w.hot = s.hot(cache)
+		h = s.hot(h)
 	}
 	if s.warm != nil {
-		w.warm = s.warm(store)
+		w = s.warm(w)
 	}
+	return tiersOf{h, w}
+}
+
+// daemon makes a router on tiers.
+func (w *world) daemon(s setup, tiers tiersOf) *Router {
 	c := Config{
-		Hot: gatedHot{w.hot, w.gates}, Warm: gatedWarm{w.warm, w.gates}, HotTimeout: patience, CommitTimeout: patience,
-		Clock: w.clock.Now,
+		Hot: gatedHot{tiers.hot, w.gates}, Warm: gatedWarm{tiers.warm, w.gates}, HotTimeout: patience, CommitTimeout: patience,
+		Clock: time.Now,
+	}
+	if w.clock != nil {
+		c.Clock = w.clock.Now
 	}
 	if s.local != nil {
 		c.Clock = func() time.Time { return s.local(w.clock.Now()) }
@@ -91,13 +134,26 @@ func open(t testing.TB, s setup) *world {
 	if s.config != nil {
 		s.config(&c)
 	}
-	w.r = New(c)
+	r := New(c)
 	if s.router != nil {
-		s.router(w.r)
+		s.router(r)
 	}
-	t.Cleanup(w.r.Close)
-	t.Cleanup(w.releaseAll)
-	return w
+	w.Cleanup(r.Close)
+	return r.As(tiering.Principal{Tenant: w.tenant})
+}
+
+// advance lets d pass for hot and warm.
+func (w *world) advance(d time.Duration) {
+	if w.clock == nil {
+		time.Sleep(d + time.Millisecond)
+		return
+	}
+	w.clock.advance(d)
+}
+
+// key names a key of the world's tenant.
+func (w *world) key(id string) tiering.Key {
+	return tiering.Key{Tenant: w.tenant, Namespace: space, ID: id}
 }
 
 func key(id string) tiering.Key {
@@ -119,14 +175,14 @@ func (w *world) put(id, body string) *tiering.Receipt {
 
 func (w *world) putIf(id, body string, c tiering.Condition) *tiering.Receipt {
 	w.Helper()
-	rc, err := w.r.Put(w.ctx, space, id, []byte(body), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{If: c}})
+	rc, err := w.writer.Put(w.ctx, space, id, []byte(body), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{If: c}})
 	w.no(err)
 	return rc
 }
 
 func (w *world) delete(id string) *tiering.Receipt {
 	w.Helper()
-	rc, err := w.r.Delete(w.ctx, space, id, nil)
+	rc, err := w.writer.Delete(w.ctx, space, id, nil)
 	w.no(err)
 	return rc
 }
@@ -134,7 +190,7 @@ func (w *world) delete(id string) *tiering.Receipt {
 // policy sets the policy of a namespace.
 func (w *world) policy(ns string, p tiering.Policy) {
 	w.Helper()
-	_, err := w.r.SetNamespace(w.ctx, ns, p, nil)
+	_, err := w.writer.SetNamespace(w.ctx, ns, p, nil)
 	w.no(err)
 }
 
@@ -163,7 +219,7 @@ func (w *world) read(id string, o *tiering.GetOptions) string {
 // cold empties hot of a key, as an eviction does.
 func (w *world) evict(id string) {
 	w.Helper()
-	w.no(w.hot.Drop(w.ctx, key(id), 0, 0))
+	w.no(w.hot.Drop(w.ctx, w.key(id), 0, 0))
 }
 
 // call runs f beside the test; the returned function waits for it.
@@ -192,7 +248,7 @@ func call[T any](w *world, f func() (T, error)) func() (T, error) {
 // startPut puts beside the test.
 func (w *world) startPut(id, body string, c tiering.Condition) func() (*tiering.Receipt, error) {
 	return call(w, func() (*tiering.Receipt, error) {
-		return w.r.Put(w.ctx, space, id, []byte(body), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{If: c}})
+		return w.writer.Put(w.ctx, space, id, []byte(body), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{If: c}})
 	})
 }
 
@@ -210,13 +266,13 @@ func (w *world) eventually(what string, is func() bool) {
 	}
 }
 
-// inLine waits until n mutations stand in the queue's line.
+// inLine waits until n mutations stand in the line of the writer's queue.
 func (w *world) inLine(n int) {
 	w.Helper()
 	w.eventually(fmt.Sprintf("%d mutations in line", n), func() bool {
-		w.r.queue.mu.Lock()
-		defer w.r.queue.mu.Unlock()
-		return len(w.r.queue.waiting) == n
+		w.writer.queue.mu.Lock()
+		defer w.writer.queue.mu.Unlock()
+		return len(w.writer.queue.waiting) == n
 	})
 }
 
@@ -242,30 +298,39 @@ func (v violation) Error() string { return string(v) }
 
 func violatedf(format string, args ...any) error { return violation(fmt.Sprintf(format, args...)) }
 
-// race plays a schedule twice: tierd must keep the promise, and the naive
-// variant must break it, or the schedule proves nothing.
+// race plays a schedule twice, everywhere: tierd must keep the promise, and the
+// naive variant must break it, or the schedule proves nothing.
 func race(t *testing.T, naive setup, play func(w *world) error) {
 	t.Helper()
-	raceOn(t, setup{}, naive, play)
+	raceOn(t, everywhere(), setup{}, naive, play)
 }
 
-// raceOn is race with tierd in a world of its own.
-func raceOn(t *testing.T, sound, naive setup, play func(w *world) error) {
+// raceOn is race with tierd in a world of its own, in some places.
+func raceOn(t *testing.T, places []place, sound, naive setup, play func(w *world) error) {
 	t.Helper()
-	t.Run("tierd", func(t *testing.T) {
-		t.Parallel()
-		if err := play(open(t, sound)); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("naive", func(t *testing.T) {
-		t.Parallel()
-		err := play(open(t, naive))
-		if err == nil {
-			t.Error("the naive variant keeps the promise: this schedule proves nothing")
-		}
-		t.Log(err)
-	})
+	for _, p := range places {
+		t.Run(p.String(), func(t *testing.T) {
+			if p == servers {
+				addresses(t)
+			}
+			sound, naive := sound, naive
+			sound.place, naive.place = p, p
+			t.Run("tierd", func(t *testing.T) {
+				t.Parallel()
+				if err := play(open(t, sound)); err != nil {
+					t.Error(err)
+				}
+			})
+			t.Run("naive", func(t *testing.T) {
+				t.Parallel()
+				err := play(open(t, naive))
+				if err == nil {
+					t.Error("the naive variant keeps the promise: this schedule proves nothing")
+				}
+				t.Log(err)
+			})
+		})
+	}
 }
 
 // faulty is a setup whose hot tier has one of hottest's faults.
