@@ -47,7 +47,8 @@ func (c *call) finish(reply any, err error) {
 // queue sends the calls of many callers in few pipelines. A call goes out at
 // once while fewer than maxExchanges pipelines are on their way; else it waits
 // for one to come back and leaves with all that came meanwhile. A pipeline runs
-// on a deadline of its own: no caller's context cuts off the others.
+// on a deadline of its own: no caller's context cuts off the others. The
+// goroutines that send stay: a new one would grow its stack every time.
 //
 // It does what go-redis' AutoPipeline does at about its price, and two things
 // more: a caller is let go when its own context ends, and a script that Redis
@@ -60,15 +61,19 @@ type queue struct {
 	// behind it: there is one server.
 	oneClock bool
 
-	mu       sync.Mutex
-	waiting  []*call
-	exchange int // pipelines on their way
-	closed   bool
-	running  sync.WaitGroup
+	mu      sync.Mutex
+	work    sync.Cond // there are calls to send, or the queue was closed
+	waiting []*call
+	senders int // goroutines that send, at most maxExchanges
+	idle    int // those of them that nobody has woken
+	closed  bool
+	running sync.WaitGroup
 }
 
 func newQueue(client goredis.UniversalClient, breaker *gobreaker.TwoStepCircuitBreaker[struct{}], timeout time.Duration, oneClock bool) *queue {
-	return &queue{client: client, breaker: breaker, timeout: timeout, oneClock: oneClock}
+	q := &queue{client: client, breaker: breaker, timeout: timeout, oneClock: oneClock}
+	q.work.L = &q.mu
+	return q
 }
 
 // do carries c out and waits for its answer, no longer than its context lasts.
@@ -96,14 +101,18 @@ func (q *queue) enter(c *call) error {
 		return ErrClosed
 	}
 	q.waiting = append(q.waiting, c)
-	if q.exchange < maxExchanges {
-		q.exchange++
+	switch {
+	case q.idle > 0:
+		q.idle--
+		q.work.Signal()
+	case q.senders < maxExchanges:
+		q.senders++
 		q.running.Go(q.run)
 	}
 	return nil
 }
 
-// run sends pipelines until nobody waits.
+// run sends pipelines until the queue is closed and nobody waits.
 func (q *queue) run() {
 	for {
 		calls := q.next()
@@ -114,14 +123,17 @@ func (q *queue) run() {
 	}
 }
 
-// next takes the calls of the next pipeline, or nil when there are none and the
-// exchange is over.
+// next waits for the calls of the next pipeline, and takes them; nil once the
+// queue is closed and there are none.
 func (q *queue) next() []*call {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	if len(q.waiting) == 0 {
-		q.exchange--
-		return nil
+	for len(q.waiting) == 0 {
+		if q.closed {
+			return nil
+		}
+		q.idle++
+		q.work.Wait()
 	}
 	n, bytes := 0, 0
 	for n < len(q.waiting) && n < maxCalls && (n == 0 || bytes+q.waiting[n].size <= maxBytes) {
@@ -231,6 +243,7 @@ func explain(err error) error {
 func (q *queue) close() {
 	q.mu.Lock()
 	q.closed = true
+	q.work.Broadcast()
 	q.mu.Unlock()
 	q.running.Wait()
 }
