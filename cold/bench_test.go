@@ -19,7 +19,7 @@ import (
 //
 // ratio is the bytes of the bodies over those of the whole segment.
 
-var blockSizes = []int{64 << 10, 128 << 10, 256 << 10, 512 << 10, 1 << 20}
+var blockSizes = []int{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10}
 
 var levelNames = map[Level]string{LevelFastest: "fastest", LevelDefault: "default"}
 
@@ -60,7 +60,7 @@ func BenchmarkShapes(b *testing.B) {
 		{"one version of 400 B", 8000, 1, 400},
 	} {
 		recs := chatRecords(shape.sessions, shape.turns, shape.size)
-		for _, size := range []int{128 << 10, 256 << 10, 1 << 20} {
+		for _, size := range []int{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10} {
 			b.Run(fmt.Sprintf("%s/%dK", shape.name, size>>10), func(b *testing.B) {
 				var e *Encoded
 				for b.Loop() {

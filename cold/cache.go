@@ -92,9 +92,11 @@ func openWhole(pool *unpackers, tenant string, block []byte) (openBlock, error) 
 	return openBlock{raw: u.buf, count: f.count}, u.end()
 }
 
-// scan starts on a block that is open.
-func (b openBlock) scan(tenant string) *blockScanner {
-	return &blockScanner{unpacker: &unpacker{buf: b.raw, raw: len(b.raw)}, tenant: tenant, left: b.count}
+// find is findVersion in a block that is open.
+func (b openBlock) find(pool *unpackers, key tiering.Key, first, version int64) (Record, error) {
+	s := &blockScanner{unpacker: &unpacker{buf: b.raw, raw: len(b.raw)}, pool: pool, tenant: key.Tenant, left: b.count}
+	defer func() { pool.giveScratch(s.scratch) }()
+	return findIn(s, key, first, version)
 }
 
 // Forget drops what is kept in memory of a segment, for an erase.
@@ -106,7 +108,7 @@ func (a *Archive) readBlock(loc tiering.Location, ref tiering.BlockRef, version 
 	id := blockID{loc.Key.Tenant, loc.Segment, ref.Offset}
 	open, ok, keep := a.blocks.get(id)
 	if ok {
-		return findIn(open.scan(loc.Key.Tenant), loc.Key, ref.FirstVersion, version)
+		return open.find(&a.pool, loc.Key, ref.FirstVersion, version)
 	}
 	block, err := read()
 	if err != nil {
@@ -119,5 +121,5 @@ func (a *Archive) readBlock(loc tiering.Location, ref tiering.BlockRef, version 
 		return Record{}, err
 	}
 	a.blocks.put(id, open)
-	return findIn(open.scan(loc.Key.Tenant), loc.Key, ref.FirstVersion, version)
+	return open.find(&a.pool, loc.Key, ref.FirstVersion, version)
 }

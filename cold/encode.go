@@ -20,10 +20,10 @@ const (
 	LevelBetter
 )
 
-// DefaultBlockSize is the target of a block before compression, in bytes:
-// what a read of one record decompresses at most. format.md has the figures
-// that it was chosen by.
-const DefaultBlockSize = 256 << 10
+// DefaultBlockSize is the target of a block before compression, in bytes, bodies
+// counted as they are stored: about what a read of one record decompresses.
+// format.md has the figures that it was chosen by.
+const DefaultBlockSize = 16 << 10
 
 // EncodeOptions shapes a segment. The zero value is good.
 type EncodeOptions struct {
@@ -32,7 +32,7 @@ type EncodeOptions struct {
 	Epoch string
 	// BlockSize is the target of a block before compression, in bytes; 0 is
 	// DefaultBlockSize. It is kept within 4 KiB and 8 MiB. A record larger
-	// than that has a block of its own.
+	// than that has a block of its own, but for what differs from it.
 	BlockSize int
 	Level     Level
 }
@@ -131,6 +131,12 @@ type encoder struct {
 	entries int    // in it
 	pending []Entry
 	locator locator
+
+	differ  differ
+	last    *Record // the last put of the open block
+	keyAt   int     // where its key begins in the open block
+	bodies  int     // bytes of bodies in the open block
+	longest int     // bytes of the longest body whole in it, of that key
 }
 
 func newEncoder(tenant string, o *EncodeOptions) (*encoder, error) {
@@ -158,11 +164,23 @@ func newEncoder(tenant string, o *EncodeOptions) (*encoder, error) {
 
 // add takes the next record; rest begins with it.
 func (e *encoder) add(r Record, rest []Record) {
-	if e.count > 0 && e.cut(r, rest) {
+	stored, flags := e.form(r)
+	if e.count > 0 && e.cut(r, len(stored), rest) {
 		e.flushBlock()
+		stored, flags = r.Body, 0
 	}
 	start := len(e.raw)
-	e.raw = appendRecord(e.raw, r)
+	if e.count == 0 || e.pending[len(e.pending)-1].Key != r.Key {
+		e.keyAt, e.longest, e.last = start, 0, nil
+	}
+	if r.Op == tiering.OpPut {
+		e.last = &rest[0]
+		if flags == 0 {
+			e.longest = max(e.longest, len(r.Body))
+		}
+	}
+	e.raw = appendStored(e.raw, r, stored, flags)
+	e.bodies += len(r.Body)
 	e.count++
 	entry := Entry{
 		// Round strips the monotonic clock, so that times compare with ==.
@@ -174,23 +192,43 @@ func (e *encoder) add(r Record, rest []Record) {
 	e.foot.note(entry)
 }
 
-// cut decides whether the open block ends before r: when it is full, or when
-// it is at least half full and the versions of a new key would not all fit.
-// Versions of one key resemble each other, so a block that starts with the
-// first of them packs better than one that starts in their middle.
-func (e *encoder) cut(r Record, rest []Record) bool {
-	need := len(e.raw) + recordSize(r)
+// form is how the body of r would be stored in the open block: as the difference
+// from the version before, where that is there and is like it.
+func (e *encoder) form(r Record) (stored []byte, flags byte) {
+	if e.last == nil || e.last.Key != r.Key || r.Op != tiering.OpPut {
+		return r.Body, 0
+	}
+	if diff, ok := e.differ.difference(e.last.Body, r.Body); ok {
+		return diff, flagDifference
+	}
+	return r.Body, 0
+}
+
+// cut decides whether the open block ends before r, whose body would take stored
+// bytes in it. A key's differences stay with the body that they start from until
+// they weigh twice as much as a block, and no less than that body: beyond that
+// a version would cost more to decompress than a new start costs to keep. Between
+// keys a block ends when it is full, or when it is half full and the next key's
+// longest body, which is about what all its versions take, would not fit.
+func (e *encoder) cut(r Record, stored int, rest []Record) bool {
+	if e.bodies+len(r.Body) > maxFrameRaw-MaxBody {
+		return true
+	}
+	need := len(e.raw) + recordSize(r) - len(r.Body) + stored
+	if e.pending[len(e.pending)-1].Key == r.Key {
+		return need-e.keyAt > 2*max(e.blockSize, e.longest)
+	}
 	if need > e.blockSize {
 		return true
 	}
-	if len(e.raw) < e.blockSize/2 || e.pending[len(e.pending)-1].Key == r.Key {
+	if len(e.raw) < e.blockSize/2 {
 		return false
 	}
 	for _, next := range rest[1:] {
 		if next.Key != r.Key {
 			break
 		}
-		if need += recordSize(next); need > e.blockSize {
+		if need+len(next.Body)-len(r.Body) > e.blockSize {
 			return true
 		}
 	}
@@ -215,6 +253,7 @@ func (e *encoder) flushBlock() {
 		}
 	}
 	e.raw, e.count, e.pending = e.raw[:0], 0, e.pending[:0]
+	e.bodies, e.last = 0, nil
 }
 
 func (e *encoder) flushPage() {

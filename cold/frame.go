@@ -95,7 +95,21 @@ type unpacker struct {
 
 // unpackers keeps unpackers for use again: making a decoder and its buffers
 // costs several times what decoding a block does. The zero value is ready.
-type unpackers struct{ pool sync.Pool }
+type unpackers struct{ pool, scratches sync.Pool }
+
+func (p *unpackers) takeScratch() *scratch {
+	if s, ok := p.scratches.Get().(*scratch); ok {
+		return s
+	}
+	return &scratch{}
+}
+
+// giveScratch takes one back; nil is none.
+func (p *unpackers) giveScratch(s *scratch) {
+	if s != nil {
+		p.scratches.Put(s)
+	}
+}
 
 // open starts on a frame. The caller gives the unpacker back.
 func (p *unpackers) open(f frame) (*unpacker, error) {

@@ -14,7 +14,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-var update = flag.Bool("update", false, "write testdata anew; only while its format version has never been released")
+var update = flag.Bool("update", false, "write testdata anew; only of the latest format version, while it has never been released")
 
 // record makes a put of acme's docs/id.
 func record(id string, version int64, body string) cold.Record {
@@ -62,12 +62,33 @@ func goldenRecords() []cold.Record {
 
 var goldenRanges = []tiering.Range{{From: 0, To: 0}, {From: 101, To: 107}, {From: 1 << 62, To: 1 << 62}}
 
-// TestGolden: a segment written by the first release of the format stays
-// readable, with exactly what was put in.
+// TestGolden: a segment of every version of the format stays readable, with
+// exactly what was put in.
 func TestGolden(t *testing.T) {
-	const file = "testdata/v1.tseg"
-	if *update {
-		e, err := cold.Encode("acme", goldenRanges, goldenRecords(), &cold.EncodeOptions{Epoch: "01JDQ4A0G3ZKQ5V7X1M2N3P4R5", BlockSize: 4096})
+	t.Run("1", func(t *testing.T) { golden(t, "testdata/v1.tseg", goldenRecords(), false) })
+	t.Run("2", func(t *testing.T) { golden(t, "testdata/v2.tseg", goldenVersions(), true) })
+}
+
+// goldenVersions adds versions that are stored as differences.
+func goldenVersions() []cold.Record {
+	recs := goldenRecords()
+	far := recs[8]
+	last := recs[9:]
+	recs = recs[:9:9]
+	for i, body := range []string{
+		strings.Replace(string(far.Body), "long ", "longer ", 1),
+		`"` + strings.Repeat("long ", 1000) + `in the middle` + strings.Repeat("long ", 1000) + `"`,
+	} {
+		r := far
+		r.Version, r.Body, r.Digest = far.Version+int64(i)+1, []byte(body), tiering.DigestOf([]byte(body))
+		recs = append(recs, r)
+	}
+	return append(recs, last...)
+}
+
+func golden(t *testing.T, file string, want []cold.Record, current bool) {
+	if *update && current {
+		e, err := cold.Encode("acme", goldenRanges, want, &cold.EncodeOptions{Epoch: "01JDQ4A0G3ZKQ5V7X1M2N3P4R5", BlockSize: 4096})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -86,12 +107,12 @@ func TestGolden(t *testing.T) {
 	if s.Tenant() != "acme" || s.Epoch() != "01JDQ4A0G3ZKQ5V7X1M2N3P4R5" || !slices.Equal(s.Ranges(), goldenRanges) {
 		t.Errorf("tenant %q, epoch %q, ranges %v", s.Tenant(), s.Epoch(), s.Ranges())
 	}
-	equalRecords(t, collect(t, s), goldenRecords())
+	equalRecords(t, collect(t, s), want)
 	var times []time.Time
-	for _, r := range goldenRecords() {
+	for _, r := range want {
 		times = append(times, r.At)
 	}
-	if s.Count() != 11 || s.MinTime() != slices.MinFunc(times, time.Time.Compare) || s.MaxTime() != slices.MaxFunc(times, time.Time.Compare) {
+	if s.Count() != int64(len(want)) || s.MinTime() != slices.MinFunc(times, time.Time.Compare) || s.MaxTime() != slices.MaxFunc(times, time.Time.Compare) {
 		t.Errorf("count %d, from %s to %s", s.Count(), s.MinTime(), s.MaxTime())
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"crypto/sha256"
 	"errors"
+	"fmt"
 	"hash/crc32"
 	"runtime"
 	"testing"
@@ -14,18 +15,22 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
+// smallRecords are versions of which every second one is stored as the
+// difference from the one before; a segment of smallBlock has two blocks of them.
 func smallRecords() []Record {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 6, time.UTC)
 	var out []Record
 	for v := range int64(6) {
-		out = append(out, put("a", v+1, at.Add(time.Duration(v)*time.Second), bytes.Repeat([]byte(`{"a":1}`), 400)))
+		out = append(out, put("a", v+1, at.Add(time.Duration(v)*time.Second), bytes.Repeat(fmt.Appendf(nil, `{"a":%d}`, (v+1)/2), 400)))
 	}
 	return out
 }
 
+const smallBlock = 4096
+
 func smallSegment(t testing.TB) []byte {
 	t.Helper()
-	e, err := Encode("acme", []tiering.Range{{From: 1, To: 6}}, smallRecords(), &EncodeOptions{BlockSize: 8192, Epoch: "e"})
+	e, err := Encode("acme", []tiering.Range{{From: 1, To: 6}}, smallRecords(), &EncodeOptions{BlockSize: smallBlock, Epoch: "e"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -154,7 +159,7 @@ func TestLyingSegments(t *testing.T) {
 // lie writes a segment of smallRecords with changes that Encode would refuse.
 func lie(t *testing.T, record func(int, *Record), entry func(int, *Entry), foot func(*footer)) []byte {
 	t.Helper()
-	e, err := newEncoder("acme", &EncodeOptions{BlockSize: 8192, Epoch: "e"})
+	e, err := newEncoder("acme", &EncodeOptions{BlockSize: smallBlock, Epoch: "e"})
 	if err != nil {
 		t.Fatal(err)
 	}

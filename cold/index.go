@@ -42,7 +42,7 @@ func (c *indexCursor) next() (Entry, bool) {
 		return Entry{}, false
 	}
 	e := Entry{Op: tiering.Op(c.page.byte())}
-	e.Key = tiering.Key{Tenant: c.tenant, Namespace: c.page.string(maxName), ID: c.page.string(tiering.MaxIDLength)}
+	e.Key = tiering.Key{Tenant: c.tenant, Namespace: c.page.like(c.last.Key.Namespace, maxName), ID: c.page.like(c.last.Key.ID, tiering.MaxIDLength)}
 	e.Version, e.Revision, e.Size = c.page.int63(), c.page.int63(), c.page.int63()
 	block := c.page.int63()
 	e.Offset, e.Length = c.page.int63(), c.page.int63()

@@ -48,8 +48,8 @@ func parseHeader(b []byte) (tenant, epoch string, size int64, err error) {
 	if c.bad || string(magic) != headMagic {
 		return "", "", 0, corruptf("not a segment")
 	}
-	if v := le.Uint16(version); v != formatVersion {
-		return "", "", 0, tiering.Errorf(tiering.CodeUnsupported, "segment has format version %d, this program reads %d", v, formatVersion)
+	if v := le.Uint16(version); v < oldestVersion || v > formatVersion {
+		return "", "", 0, tiering.Errorf(tiering.CodeUnsupported, "segment has format version %d, this program reads %d to %d", v, oldestVersion, formatVersion)
 	}
 	tenant, epoch = c.string(maxName), c.string(maxName)
 	if c.bad || tenant == "" {

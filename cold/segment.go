@@ -166,11 +166,17 @@ func (s *Segment) Locations(name string) []tiering.Location {
 // checksum, its place and line in the index, and its digest. A corrupt record,
 // or an error of the reader, ends it. A loop that ends without an error has
 // seen every record that the footer counts. Bodies of one block share memory.
-func (s *Segment) Records() iter.Seq2[Record, error] {
+func (s *Segment) Records() iter.Seq2[Record, error] { return s.records(true) }
+
+// Stream is Records, with bodies that hold only until the loop goes on: it
+// takes no memory for them.
+func (s *Segment) Stream() iter.Seq2[Record, error] { return s.records(false) }
+
+func (s *Segment) records(keep bool) iter.Seq2[Record, error] {
 	return func(yield func(Record, error) bool) {
 		c := s.cursor()
 		for i, at := range s.foot.blocks {
-			more, err := s.block(i, at, c, yield)
+			more, err := s.block(i, at, c, keep, yield)
 			if err != nil {
 				yield(Record{}, err)
 			}
@@ -185,7 +191,7 @@ func (s *Segment) Records() iter.Seq2[Record, error] {
 }
 
 // block yields the records of block i; more is false when yield said so.
-func (s *Segment) block(i int, at span, c *indexCursor, yield func(Record, error) bool) (more bool, err error) {
+func (s *Segment) block(i int, at span, c *indexCursor, keep bool, yield func(Record, error) bool) (more bool, err error) {
 	b, err := readAt(s.r, at.offset, at.length)
 	if err != nil {
 		return false, err
@@ -194,9 +200,9 @@ func (s *Segment) block(i int, at span, c *indexCursor, yield func(Record, error
 	if err != nil {
 		return false, err
 	}
-	defer scan.close(true)
+	defer scan.close(keep)
 	for scan.next() {
-		r, err := scan.record()
+		r, err := scan.record(keep)
 		if err != nil {
 			return false, err
 		}

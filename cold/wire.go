@@ -11,7 +11,8 @@ import (
 // The limits of the format. A decoder checks every length against them before
 // it allocates. format.md gives the layout byte by byte.
 const (
-	formatVersion = 1
+	formatVersion = 2 // 1 has no differences, and is read all the same
+	oldestVersion = 1
 	headMagic     = "TIERDSEG"
 	tailMagic     = "TIERDEND"
 
@@ -26,7 +27,8 @@ const (
 const (
 	flagPinned = 1 << iota
 	flagQuery
-	knownFlags = flagPinned | flagQuery
+	flagDifference // the body is stored as the difference from the one before
+	knownFlags     = flagPinned | flagQuery | flagDifference
 )
 
 var le = binary.LittleEndian
@@ -42,11 +44,13 @@ func appendTime(b []byte, t time.Time) []byte {
 	return le.AppendUint32(b, uint32(t.Nanosecond()))
 }
 
-// appendRecord writes r as it lies in a decompressed block.
-func appendRecord(b []byte, r Record) []byte {
+// appendRecord writes r as it lies in a decompressed block, its body whole.
+func appendRecord(b []byte, r Record) []byte { return appendStored(b, r, r.Body, 0) }
+
+// appendStored is appendRecord with the form in which the body is stored.
+func appendStored(b []byte, r Record, stored []byte, flags byte) []byte {
 	start := len(b)
 	b = append(b, make([]byte, prefixSize)...)
-	var flags byte
 	if r.Pinned {
 		flags |= flagPinned
 	}
@@ -65,32 +69,34 @@ func appendRecord(b []byte, r Record) []byte {
 	b = appendTime(b, r.ExpiresAt)
 	b = append(b, r.Digest[:]...)
 	le.PutUint32(b[start:], uint32(len(b)-start-prefixSize))
-	le.PutUint32(b[start+4:], uint32(len(r.Body)))
-	return append(b, r.Body...)
+	le.PutUint32(b[start+4:], uint32(len(stored)))
+	return append(b, stored...)
 }
 
-// parseHead reads a record's head, without its prefix and body.
-func parseHead(tenant string, head []byte) (Record, error) {
+// parseHead reads a record's head, without its prefix and body, and whether the
+// body is a difference. last is the record before, whose names it shares where
+// they are the same.
+func parseHead(tenant string, head []byte, last *Record) (r Record, difference bool, err error) {
 	c := cursor{b: head}
-	r := Record{Op: tiering.Op(c.byte())}
+	r.Op = tiering.Op(c.byte())
 	flags := c.byte()
 	r.Pinned, r.Query = flags&flagPinned != 0, flags&flagQuery != 0
-	r.Key = tiering.Key{Tenant: tenant, Namespace: c.string(maxName), ID: c.string(tiering.MaxIDLength)}
-	r.User = c.string(maxName)
+	r.Key = tiering.Key{Tenant: tenant, Namespace: c.like(last.Key.Namespace, maxName), ID: c.like(last.Key.ID, tiering.MaxIDLength)}
+	r.User = c.like(last.User, maxName)
 	r.Version, r.Revision, r.Prev, r.Pos = c.int63(), c.int63(), c.int63(), c.int63()
 	r.TTL = time.Duration(c.int63())
 	r.At, r.CreatedAt, r.ExpiresAt = c.time(), c.time(), c.time()
 	r.Digest = c.digest()
 	if err := c.end("record"); err != nil {
-		return Record{}, err
+		return Record{}, false, err
 	}
 	if flags&^knownFlags != 0 {
-		return Record{}, corruptf("record has unknown flags %#x", flags)
+		return Record{}, false, corruptf("record has unknown flags %#x", flags)
 	}
 	if err := r.validate(); err != nil {
-		return Record{}, corruptErr(err, "record is not valid")
+		return Record{}, false, corruptErr(err, "record is not valid")
 	}
-	return r, nil
+	return r, flags&flagDifference != 0, nil
 }
 
 // cursor reads a buffer from front to back. The first fault sticks: later
@@ -149,13 +155,21 @@ func (c *cursor) int63() int64 {
 	return int64(n)
 }
 
-func (c *cursor) string(most int) string {
+func (c *cursor) string(most int) string { return c.like("", most) }
+
+// like is string, and last itself where it is the same: neighbours in a segment
+// share most of their names.
+func (c *cursor) like(last string, most int) string {
 	n := c.int63()
 	if n > int64(most) {
 		c.bad = true
 		return ""
 	}
-	return string(c.take(int(n)))
+	b := c.take(int(n))
+	if string(b) == last {
+		return last
+	}
+	return string(b)
 }
 
 func (c *cursor) time() time.Time {
