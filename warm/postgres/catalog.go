@@ -35,6 +35,9 @@ func (s *Store) StartSegment(ctx context.Context, info tiering.SegmentInfo) erro
 		if err := t.lockFence(false); err != nil {
 			return err
 		}
+		if err := t.holds(info.Owner, info.Token); err != nil {
+			return err
+		}
 		err := t.insertSegment(&info, tiering.SegmentStarted, string(ranges))
 		if violates(err, "segment_pkey") {
 			return tiering.Errorf(tiering.CodeVersionConflict, "segment %s was started before: names never repeat", info.Name)
@@ -89,6 +92,9 @@ func (t *txn) finish(f finish) error {
 		return err
 	}
 	info := &f.info
+	if err := t.holds(info.Owner, info.Token); err != nil {
+		return err
+	}
 	n, err := t.exec(`UPDATE segment SET state = 'finished', size = $3, raw_size = $4, sha256 = $5, count = $6, min_time = $7, max_time = $8, ranges = $9, copy0 = $10, copy1 = $11
 		WHERE name = $1 AND token = $2 AND state = 'started'`, info.Name, info.Token, info.Size, info.RawSize, digestBytes(info.SHA256), info.Count,
 		nanos(info.MinTime), nanos(info.MaxTime), f.ranges, copyText(info.Copies[0]), copyText(info.Copies[1]))

@@ -31,6 +31,9 @@ func (s *Store) Commit(ctx context.Context, b *warm.Batch) ([][]warm.Result, err
 	}
 	bodies := s.packAll(b.Changes)
 	results, kept, err := s.commitBatch(ctx, b, keys, names, bodies)
+	if refusedData(err) && !errors.Is(err, warm.ErrOutcomeUnknown) && !s.seams.wholeBatches {
+		results, kept, err = s.commitWithout(ctx, b, names, bodies, err)
+	}
 	if err != nil {
 		if violates(err, "batch_id") {
 			return nil, s.repeated(ctx, b.ID)
@@ -150,11 +153,13 @@ func (s *Store) outcome(ctx context.Context, q querier, id uuid.UUID) (results [
 // original that is under way.
 func (s *Store) Resolve(ctx context.Context, b *warm.Batch) (results [][]warm.Result, committed bool, err error) {
 	err = s.twice(ctx, func() error {
-		if _, err := s.writers.Exec(ctx, `INSERT INTO batch (at, id) VALUES (`+nowFrom+`, $2) ON CONFLICT (id) DO NOTHING`, s.fixedNow(), b.ID); err != nil {
+		return s.on(ctx, s.writers, func(q querier) error {
+			if _, err := q.Exec(ctx, `INSERT INTO batch (at, id) VALUES (`+nowFrom+`, $2) ON CONFLICT (id) DO NOTHING`, s.fixedNow(), b.ID); err != nil {
+				return err
+			}
+			results, committed, err = s.outcome(ctx, q, b.ID)
 			return err
-		}
-		results, committed, err = s.outcome(ctx, s.writers, b.ID)
-		return err
+		})
 	})
 	if err != nil || !committed {
 		return nil, false, err
@@ -171,7 +176,11 @@ func (s *Store) Resolve(ctx context.Context, b *warm.Batch) (results [][]warm.Re
 
 // repeated says why a batch whose id has come before can not commit.
 func (s *Store) repeated(ctx context.Context, id uuid.UUID) error {
-	_, committed, err := s.outcome(ctx, s.writers, id)
+	var committed bool
+	err := s.on(ctx, s.writers, func(q querier) (err error) {
+		_, committed, err = s.outcome(ctx, q, id)
+		return err
+	})
 	switch {
 	case err != nil:
 		return unknown(err)

@@ -22,9 +22,10 @@ type querier interface {
 	SendBatch(ctx context.Context, b *pgx.Batch) pgx.BatchResults
 }
 
-// committing are the settings of connections that commit: their statements
-// take arrays of any length, and a plan made for all of them is the right one.
-// Joins between what was handed in are by hash; tables are reached by index.
+// committing are the settings of connections that commit puts: the statement
+// takes arrays of any length, and a plan made for all of them is the right one.
+// Its joins, of what was handed in with what it made, are by hash. A join with a
+// table would so read the whole of it: there is none.
 var committing = map[string]string{
 	"plan_cache_mode":  "force_generic_plan",
 	"enable_nestloop":  "off",
@@ -32,6 +33,15 @@ var committing = map[string]string{
 	"enable_seqscan":   "off",
 	"jit":              "off",
 	"work_mem":         "16MB",
+}
+
+// writing are the settings of connections that write anything else. Statements
+// are short and many: tables are reached by index, whatever their statistics
+// say, and nothing is planned twice.
+var writing = map[string]string{
+	"plan_cache_mode": "force_generic_plan",
+	"enable_seqscan":  "off",
+	"jit":             "off",
 }
 
 // pooled reports whether the URL says that a pooler hands out a connection a

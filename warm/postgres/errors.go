@@ -51,10 +51,14 @@ func again(err error) bool {
 }
 
 // refusedData reports whether the server refused a value: SQLSTATE classes 22
-// (data), 23 (constraints) and 54 (limits).
+// (data), 23 (constraints, but for the one that batches are known by) and 54
+// (limits).
 func refusedData(err error) bool {
 	s := sqlState(err)
-	return len(s) == 5 && (s[:2] == "22" || s[:2] == "54")
+	if len(s) != 5 || violates(err, "batch_id") {
+		return false
+	}
+	return s[:2] == "22" || s[:2] == "23" || s[:2] == "54"
 }
 
 // rolledBack reports whether err says by itself that nothing was committed: the

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -77,7 +78,7 @@ func (s *Store) WaitFeed(ctx context.Context, after int64) error {
 		}
 		_, last, err := s.FeedBounds(ctx)
 		switch {
-		case err != nil && !lost(err):
+		case err != nil && !lost(err) && !errors.Is(err, errAway): // a quiet feed goes on once the server is back
 			return err
 		case err == nil && last > after:
 			return nil

@@ -38,19 +38,24 @@ func docText(body []byte) *string {
 // one round trip.
 func (t *txn) flush(st *state, id uuid.UUID, results [][]warm.Result, plain bool) error {
 	b := &pgx.Batch{}
-	st.queueHeads(b, plain)
-	st.queueVersions(b)
-	if len(st.once) > 0 {
-		st.queueRequests(b)
-	}
-	var changes []byte
-	if len(st.feed) > 0 {
-		changes = encodeChanges(st.feed)
-	}
-	b.Queue(insertBatch, micros(st.now), id, encodeResults(results, true), changes)
+	st.queue(b, id, results, plain)
 	b.Queue(`COMMIT`)
 	t.sent = true
 	return t.conn.SendBatch(t.ctx, b).Close()
+}
+
+// queue puts everything that st became into b.
+func (s *state) queue(b *pgx.Batch, id uuid.UUID, results [][]warm.Result, plain bool) {
+	s.queueHeads(b, plain)
+	s.queueVersions(b)
+	if len(s.once) > 0 {
+		s.queueRequests(b)
+	}
+	var changes []byte
+	if len(s.feed) > 0 {
+		changes = encodeChanges(s.feed)
+	}
+	b.Queue(insertBatch, micros(s.now), id, encodeResults(results, true), changes)
 }
 
 // queueHeads writes the heads that changed, with what hangs on them, and takes

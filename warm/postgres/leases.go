@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
 
@@ -40,6 +41,22 @@ func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 		return nil
 	})
 	return l, ok && err == nil, err
+}
+
+// holds fails when the lease of name was taken anew since token was handed out,
+// and keeps it from being taken until the transaction ends: whoever was paused
+// under an older token changes nothing. A lease that was let go, or has run out,
+// still stands behind its token while nobody took it; a name that no lease has
+// guards nothing.
+func (t *txn) holds(name string, token int64) error {
+	if name == "" || t.s.seams.looseLeases {
+		return nil
+	}
+	now, err := t.number(`SELECT token FROM lease WHERE name = $1 FOR SHARE`, name)
+	if err == nil && now > token {
+		err = tiering.Errorf(tiering.CodeFenced, "the lease %s was taken under token %d: %d is fenced", name, now, token)
+	}
+	return err
 }
 
 // Release implements warm.Leases.

@@ -148,22 +148,29 @@ func (s *Store) PurgeTombstones(ctx context.Context, tenant, name string, before
 		if len(kids) == 0 {
 			return nil
 		}
-		if err := t.raise(tenant, name, floor); err != nil {
-			return err
-		}
-		for _, q := range []string{`DELETE FROM head WHERE kid = ANY($1::bigint[])`, `DELETE FROM projection WHERE kid = ANY($1::bigint[])`} {
-			if _, err := t.exec(q, kids); err != nil {
-				return err
-			}
-		}
-		if _, err := t.exec(`DELETE FROM tombstone WHERE nid = $1 AND at < $2 AND kid = ANY($3::bigint[])`, row.nid, micros(before), kids); err != nil {
-			return err
-		}
 		purged = len(kids)
-		return nil
+		raise := func() error { return t.raise(tenant, name, floor) }
+		remove := func() error { return t.removeTombstones(row.nid, before, kids) }
+		if s.seams.purge != nil {
+			return s.seams.purge(t, raise, remove)
+		}
+		if err := raise(); err != nil {
+			return err
+		}
+		return remove()
 	})
 	if err != nil {
 		return 0, err
 	}
 	return purged, nil
+}
+
+func (t *txn) removeTombstones(nid int32, before time.Time, kids []int64) error {
+	for _, q := range []string{`DELETE FROM head WHERE kid = ANY($1::bigint[])`, `DELETE FROM projection WHERE kid = ANY($1::bigint[])`} {
+		if _, err := t.exec(q, kids); err != nil {
+			return err
+		}
+	}
+	_, err := t.exec(`DELETE FROM tombstone WHERE nid = $1 AND at < $2 AND kid = ANY($3::bigint[])`, nid, micros(before), kids)
+	return err
 }

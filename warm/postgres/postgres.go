@@ -55,17 +55,23 @@ type Options struct {
 // Store is a warm.Store in one schema of a PostgreSQL database. It is safe for
 // concurrent use.
 type Store struct {
-	url     string
-	opts    Options
-	writers *pgxpool.Pool
-	readers *pgxpool.Pool
-	enc     *zstd.Encoder
-	dec     *zstd.Decoder
-	epoch   atomic.Pointer[string]
+	url  string
+	opts Options
+	// committers send batches of puts and nothing else, writers all other
+	// transactions: what the planner may do differs.
+	committers *pgxpool.Pool
+	writers    *pgxpool.Pool
+	readers    *pgxpool.Pool
+	puts       []call // by the number of their variant
+	server     *presence
+	enc        *zstd.Encoder
+	dec        *zstd.Decoder
+	epoch      atomic.Pointer[string]
 	// lockClass is the first half of the keys of advisory locks, which a
 	// database's schemas share.
 	lockClass int32
 	spaces    spaceCache
+	seams     seams
 	looseBump bool         // for a test that needs a bump that waits for nobody
 	refused   atomic.Int64 // projections that the server did not take
 	last      atomic.Int64 // the last feed position that was seen
@@ -76,13 +82,21 @@ type Store struct {
 	working   sync.WaitGroup
 }
 
+// seams are where tests of races step in, or put a naive variant in the place
+// of what holds. The zero value is tierd.
+type seams struct {
+	wholeBatches bool                                           // a batch of which a row is refused is refused
+	looseLeases  bool                                           // an old token is trusted
+	purge        func(t *txn, raise, remove func() error) error // calls both
+}
+
 var _ warm.Store = (*Store)(nil)
 
 // Open connects to the database at url, brings its schema up to date and
 // starts the sequencer. It fails when the server is too old, or does not keep
 // what it acknowledges.
 func Open(ctx context.Context, url string, o *Options) (*Store, error) {
-	s := &Store{url: url, commits: make(chan struct{}, 1), closing: make(chan struct{})}
+	s := &Store{url: url, puts: putsStatements(), server: newPresence(), commits: make(chan struct{}, 1), closing: make(chan struct{})}
 	if o != nil {
 		s.opts = *o
 	}
@@ -99,6 +113,7 @@ func Open(ctx context.Context, url string, o *Options) (*Store, error) {
 		return nil, fmt.Errorf("open the warm tier in PostgreSQL: %w", errors.Join(err, s.release()))
 	}
 	s.working.Go(s.runSequencer)
+	s.working.Go(s.watchServer)
 	return s, nil
 }
 
@@ -112,8 +127,11 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if err := s.prepareSchema(ctx); err != nil {
 		return err
 	}
-	// The sequencer and the lifecycle's moves come on top of the committers.
-	if s.writers, err = s.pool(ctx, s.opts.Committers+4, committing); err != nil {
+	if s.committers, err = s.pool(ctx, s.opts.Committers, committing); err != nil {
+		return err
+	}
+	// The sequencer and the lifecycle's moves come on top of locked commits.
+	if s.writers, err = s.pool(ctx, s.opts.Committers/2+4, writing); err != nil {
 		return err
 	}
 	if s.readers, err = s.pool(ctx, s.opts.Readers, nil); err != nil {
@@ -193,7 +211,7 @@ func (s *Store) Close() error {
 
 func (s *Store) release() error {
 	var errs []error
-	for _, p := range []*pgxpool.Pool{s.writers, s.readers} {
+	for _, p := range []*pgxpool.Pool{s.committers, s.writers, s.readers} {
 		if p != nil {
 			p.Close()
 		}

@@ -37,21 +37,33 @@ const (
 
 // sequence moves one step and returns how many batches that were.
 func (s *Store) sequence(ctx context.Context) (moved int64, err error) {
+	return s.sequenceBy(ctx, (*txn).moveOutbox)
+}
+
+// sequenceBy is sequence with another step; tests pause inside of one.
+func (s *Store) sequenceBy(ctx context.Context, step func(*txn) (before, last int64, err error)) (moved int64, err error) {
 	var before, last int64
 	err = s.transact(ctx, func(t *txn) error {
-		before, last = 0, 0
-		b := &pgx.Batch{}
-		b.Queue(lockSequencer).QueryRow(func(row pgx.Row) error { return row.Scan(&before) })
-		b.Queue(moveOutbox, sequenceStep).Query(func(rows pgx.Rows) error {
-			return drain(rows, func(row pgx.Rows) error { return row.Scan(&last) })
-		})
-		return t.conn.SendBatch(t.ctx, b).Close()
+		before, last, err = step(t)
+		return err
 	})
 	if err != nil {
 		return 0, err
 	}
 	s.published(max(last, before))
 	return max(last-before, 0), nil
+}
+
+// moveOutbox is one step: two statements in one round trip. last is 0 when
+// nothing was there.
+func (t *txn) moveOutbox() (before, last int64, err error) {
+	b := &pgx.Batch{}
+	b.Queue(lockSequencer).QueryRow(func(row pgx.Row) error { return row.Scan(&before) })
+	b.Queue(moveOutbox, sequenceStep).Query(func(rows pgx.Rows) error {
+		return drain(rows, func(row pgx.Rows) error { return row.Scan(&last) })
+	})
+	err = t.conn.SendBatch(t.ctx, b).Close()
+	return before, last, err
 }
 
 // published makes a feed position known to this daemon.

@@ -102,7 +102,7 @@ func (s *Store) number(ctx context.Context, names map[nsKey]spaceID) error {
 		if names[k].nid != 0 || !(tiering.Key{Namespace: name}).Reserved() {
 			continue
 		}
-		if _, err := s.writers.Exec(ctx, insertSpace, k.tenant, k.name, "", "", 0, false, false, false); err != nil {
+		if _, err := s.exec(ctx, insertSpace, k.tenant, k.name, "", "", 0, false, false, false); err != nil {
 			return err
 		}
 		made = true

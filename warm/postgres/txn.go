@@ -85,11 +85,15 @@ func (t *txn) commit(statement string) error {
 // open. An error after the commit was sent is unknown unless the server sent
 // it.
 func (s *Store) transact(ctx context.Context, fn func(*txn) error) (err error) {
+	return s.transactOn(ctx, s.writers, fn)
+}
+
+func (s *Store) transactOn(ctx context.Context, pool *pgxpool.Pool, fn func(*txn) error) (err error) {
 	for try := 0; ; try++ {
 		if err = s.alive(ctx); err != nil {
 			return err
 		}
-		if err = s.attempt(ctx, fn); !again(err) || try >= tries {
+		if err = s.attempt(ctx, pool, fn); !again(err) || try >= tries {
 			return s.explain(err)
 		}
 		time.Sleep(time.Duration(rand.Int64N(int64(time.Millisecond) << min(try, 6))))
@@ -98,7 +102,10 @@ func (s *Store) transact(ctx context.Context, fn func(*txn) error) (err error) {
 
 // acquire takes a connection out of a pool.
 func (s *Store) acquire(ctx context.Context, p *pgxpool.Pool) (*pgxpool.Conn, error) {
-	conn, err := p.Acquire(ctx)
+	if s.Away() {
+		return nil, errAway
+	}
+	conn, err := s.server.acquire(ctx, p)
 	if err != nil {
 		if end := s.alive(ctx); end != nil {
 			return nil, end
@@ -107,12 +114,12 @@ func (s *Store) acquire(ctx context.Context, p *pgxpool.Pool) (*pgxpool.Conn, er
 	return conn, err
 }
 
-func (s *Store) attempt(ctx context.Context, fn func(*txn) error) error {
-	conn, err := s.acquire(ctx, s.writers)
+func (s *Store) attempt(ctx context.Context, pool *pgxpool.Pool, fn func(*txn) error) (err error) {
+	conn, err := s.acquire(ctx, pool)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer func() { s.server.release(conn, err) }()
 	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*s.opts.StatementTimeout)
 	defer cancel()
 	t := &txn{s: s, ctx: own, conn: conn}
@@ -123,8 +130,13 @@ func (s *Store) attempt(ctx context.Context, fn func(*txn) error) error {
 	if errors.Is(err, errRollback) {
 		return nil
 	}
-	if err != nil && t.sent && !rolledBack(err) {
+	switch {
+	case err == nil || rolledBack(err):
+		return err
+	case t.sent:
 		return unknown(err)
+	case s.Away():
+		return errAway // the caller gets no more from what the connection said
 	}
 	return err
 }
@@ -227,11 +239,21 @@ func (s *Store) twice(ctx context.Context, fn func() error) error {
 }
 
 func (s *Store) readOnce(ctx context.Context, fn func(querier) error) error {
-	conn, err := s.acquire(ctx, s.readers)
+	return s.on(ctx, s.readers, fn)
+}
+
+// on runs fn on a connection of a pool.
+func (s *Store) on(ctx context.Context, pool *pgxpool.Pool, fn func(querier) error) (err error) {
+	conn, err := s.acquire(ctx, pool)
 	if err != nil {
 		return err
 	}
-	defer conn.Release()
+	defer func() {
+		s.server.release(conn, err)
+		if err != nil && s.Away() {
+			err = errAway // nothing of a read is half done
+		}
+	}()
 	return fn(conn)
 }
 
