@@ -156,10 +156,15 @@ type Epochal interface {
 	// Advance goes on to e if it supersedes the epoch in use, and never back.
 	// Calls on their way may still be carried out under the one before.
 	Advance(e tiering.HotEpoch)
-	// Ended receives when the epoch in use is none, or began in another life of
-	// the server: until Advance is called with another, Get answers Pending and
-	// nothing counts as stored. It is told again and again, to one receiver.
-	Ended() <-chan struct{}
+	// Ended receives the epoch in use when it is none, or began in another life
+	// of the server: until Advance is called with another, Get answers Pending
+	// and nothing counts as stored. It is told again and again, to one receiver,
+	// who may hear of it late.
+	Ended() <-chan tiering.HotEpoch
+	// End ends e, if it is in use: a write was acknowledged that the store was
+	// not told of, so what it holds may be old. Ended tells of it once the store
+	// can be reached again.
+	End(e tiering.HotEpoch)
 	// Forget removes what is left of an epoch that no daemon uses any more.
 	Forget(ctx context.Context, e tiering.HotEpoch) error
 }

@@ -57,6 +57,15 @@ func (r *core) advance(e tiering.HotEpoch) {
 	}
 }
 
+// missed ends e before a write is acknowledged that hot has neither a mark nor
+// the outcome of: what it holds under that epoch may be old, and would be served
+// for a hot TTL once hot is back. Every other write leaves at least a mark.
+func (r *core) missed(e tiering.HotEpoch) {
+	if r.epochs.store != nil {
+		r.epochs.store.End(e)
+	}
+}
+
 // followEpochs keeps hot under the epoch that stands in warm, until the router
 // is closed.
 func (r *core) followEpochs() {
@@ -67,8 +76,8 @@ func (r *core) followEpochs() {
 		select {
 		case <-r.closing.Done():
 			return
-		case <-r.epochs.store.Ended():
-			r.endEpoch()
+		case over := <-r.epochs.store.Ended():
+			r.endEpoch(over)
 		case <-tick.C:
 			r.readEpoch()
 			r.forgetEpochs(time.Now())
@@ -86,11 +95,11 @@ func (r *core) readEpoch() {
 	}
 }
 
-// endEpoch bumps the epoch in use, unless another daemon was faster.
-func (r *core) endEpoch() {
+// endEpoch bumps an epoch that is over, unless another daemon was faster, or it
+// was heard of before.
+func (r *core) endEpoch(old tiering.HotEpoch) {
 	ctx, cancel := context.WithTimeout(r.closing, r.CommitTimeout)
 	defer cancel()
-	old := r.hotEpoch()
 	next, err := r.Warm.BumpHotEpoch(ctx, old)
 	if err != nil {
 		if r.closing.Err() == nil {
@@ -98,8 +107,9 @@ func (r *core) endEpoch() {
 		}
 		return
 	}
+	heard := old != r.hotEpoch()
 	r.advance(next)
-	if old.IsZero() {
+	if old.IsZero() || heard {
 		return
 	}
 	r.Logger.Warn("the hot tier lives another life and may have lost writes: it begins anew", "epoch", old, "next", next)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/redis"
+	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm/postgres"
 )
 
@@ -108,8 +109,7 @@ func makeSchema(base string) (u string, drop func() error, err error) {
 type epochSetup struct {
 	own    bool   // a schema, and so an epoch, of its own
 	tenant string // that of an earlier world; "": its own
-	// hears says whether a daemon asks Redis for its replication id once it is
-	// connected. A real failover ends all connections.
+	// hears says which daemons are told of a failover: the reader, the writer.
 	hears [2]bool
 }
 
@@ -142,12 +142,18 @@ func (w *world) openServers(s setup) (first, second tiersOf) {
 	return first, second
 }
 
+// deaf hears of no failover.
+type deaf struct{ *redis.Store }
+
+func (deaf) Ended() <-chan tiering.HotEpoch { return nil }
+
 func (w *world) openServer(s setup, redisURL string, hears bool) tiersOf {
 	w.Helper()
 	store, err := postgres.Open(w.ctx, w.path, &postgres.Options{AfterCommit: s.afterCommit, Committers: 4, Readers: 4})
 	w.no(err)
 	w.Cleanup(func() { w.no(store.Close()) })
-	epoch, err := store.HotEpoch(w.ctx)
+	between := s.warmOf(store)
+	epoch, err := between.HotEpoch(w.ctx)
 	w.no(err)
 	o := &redis.Options{Timing: serverTiming, Epoch: epoch, Timeout: 10 * time.Second, CheckEvery: time.Hour}
 	if hears {
@@ -156,5 +162,8 @@ func (w *world) openServer(s setup, redisURL string, hears bool) tiersOf {
 	cache, err := redis.Open(w.ctx, redisURL, o)
 	w.no(err)
 	w.Cleanup(func() { w.no(cache.Close()) })
-	return s.between(cache, store)
+	if !hears {
+		return tiersOf{s.hotOf(deaf{cache}), between}
+	}
+	return tiersOf{s.hotOf(cache), between}
 }

@@ -104,19 +104,24 @@ func (w *world) openEmbedded(s setup) (first, second tiersOf) {
 	w.Cleanup(func() { store.Close() })
 	cache := memory.Open(&memory.Options{Clock: w.clock.Now})
 	w.Cleanup(func() { cache.Close() })
-	both := s.between(cache, store)
+	both := tiersOf{s.hotOf(cache), s.warmOf(store)}
 	return both, both
 }
 
-// between puts a setup's own tiers before the drivers.
-func (s setup) between(h hot.Store, w warm.Store) tiersOf {
-	if s.hot != nil {
-		h = s.hot(h)
+// hotOf is what a setup has between the gates and the driver of hot.
+func (s setup) hotOf(driver hot.Store) hot.Store {
+	if s.hot == nil {
+		return driver
 	}
-	if s.warm != nil {
-		w = s.warm(w)
+	return s.hot(driver)
+}
+
+// warmOf is hotOf of warm.
+func (s setup) warmOf(driver warm.Store) warm.Store {
+	if s.warm == nil {
+		return driver
 	}
-	return tiersOf{h, w}
+	return s.warm(driver)
 }
 
 // daemon makes a router on tiers.

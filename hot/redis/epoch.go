@@ -79,7 +79,14 @@ func (s *Store) Advance(e tiering.HotEpoch) {
 }
 
 // Ended implements hot.Epochal. It is told every Options.CheckEvery.
-func (s *Store) Ended() <-chan struct{} { return s.ended }
+func (s *Store) Ended() <-chan tiering.HotEpoch { return s.ended }
+
+// End implements hot.Epochal.
+func (s *Store) End(ended tiering.HotEpoch) {
+	if e := s.epoch.Load(); e.HotEpoch == ended {
+		e.over.Store(true)
+	}
+}
 
 // stands reports whether e is in use, and began in this life of Redis.
 func (s *Store) stands(e *epoch) bool { return s.epoch.Load() == e && e.known.Load() && !e.over.Load() }

@@ -38,10 +38,10 @@ func (e *hotEpoch) daemon(t *testing.T, url string, o redis.Options) *redis.Stor
 			select {
 			case <-stop:
 				return
-			case <-s.Ended():
+			case over := <-s.Ended():
+				time.Sleep(e.slow)
+				e.n.CompareAndSwap(over.Count, over.Count+1)
 			}
-			time.Sleep(e.slow)
-			e.n.CompareAndSwap(s.HotEpoch().Count, s.HotEpoch().Count+1)
 			s.Advance(e.name())
 		}
 	})

@@ -126,7 +126,8 @@ func (s *Store) nudge() {
 }
 
 // watch probes an open breaker, asks for the replication ids now and then, and
-// tells when there is no epoch or it is over, until Close.
+// tells when there is no epoch or it is over, until Close. An epoch that ended
+// while Redis is away is told of when it is back: the next would miss writes too.
 func (s *Store) watch() {
 	tick := time.NewTicker(probeEvery)
 	defer tick.Stop()
@@ -140,13 +141,16 @@ func (s *Store) watch() {
 		case <-tick.C:
 		}
 		s.probe()
-		if time.Since(checked) >= s.CheckEvery && s.breaker.State() == gobreaker.StateClosed {
+		if s.breaker.State() != gobreaker.StateClosed {
+			continue
+		}
+		if time.Since(checked) >= s.CheckEvery {
 			s.identifyAll()
 			checked = time.Now()
 		}
 		if e := s.epoch.Load(); (e.IsZero() || e.over.Load()) && time.Since(told) >= s.CheckEvery {
 			select {
-			case s.ended <- struct{}{}:
+			case s.ended <- e.HotEpoch:
 			default: // what was told before has yet to be heard
 			}
 			told = time.Now()

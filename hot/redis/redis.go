@@ -94,7 +94,7 @@ type Store struct {
 
 	epoch  atomic.Pointer[epoch]
 	lives  lives
-	ended  chan struct{}
+	ended  chan tiering.HotEpoch
 	wake   chan struct{} // the watcher has something to do
 	hits   atomic.Int64
 	misses atomic.Int64
@@ -125,7 +125,7 @@ var (
 func Open(ctx context.Context, url string, o *Options) (*Store, error) {
 	s := &Store{
 		Options: o.withDefaults(),
-		ended:   make(chan struct{}, 1),
+		ended:   make(chan tiering.HotEpoch, 1),
 		wake:    make(chan struct{}, 1),
 		stop:    make(chan struct{}),
 		scripts: newScripts(),
