@@ -32,12 +32,24 @@ func (s *Store) pack(changes []warm.Change) [][]packed {
 }
 
 func (s *Store) packBody(body []byte) packed {
+	p, _ := s.packInto(nil, body)
+	return p
+}
+
+// packInto is packBody with room for what it makes, of which it returns the rest.
+func (s *Store) packInto(room, body []byte) (packed, []byte) {
 	if len(body) > zstdAbove {
-		if z := s.enc.EncodeAll(body, nil); len(z) < len(body)-len(body)/8 {
-			return packed{z, codingZstd}
+		if room == nil {
+			room = make([]byte, 0, len(body))
 		}
+		start := len(room)
+		room = s.enc.EncodeAll(body, room)
+		if z := room[start:len(room):len(room)]; len(z) < len(body)-len(body)/8 {
+			return packed{z, codingZstd}, room
+		}
+		room = room[:start]
 	}
-	return packed{body, codingRaw}
+	return packed{body, codingRaw}, room
 }
 
 // unpack returns a body as it was written. One that is damaged so that it can

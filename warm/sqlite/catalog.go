@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql/driver"
 	"encoding/json"
+	"strings"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -45,27 +46,23 @@ func (s *Store) FinishSegment(ctx context.Context, info tiering.SegmentInfo, loc
 	})
 }
 
-// finish is a segment that is to be finished, with what of it is stored as JSON.
+// finish is a segment that is to be finished, with what of it is stored encoded.
 type finish struct {
 	info      tiering.SegmentInfo
 	locations []tiering.Location
 	ranges    string
-	blocks    []string // of each location
+	blocks    [][]byte // of each location
 }
 
 func newFinish(info tiering.SegmentInfo, locations []tiering.Location) (finish, error) {
-	f := finish{info: info, locations: locations, blocks: make([]string, len(locations))}
+	f := finish{info: info, locations: locations, blocks: make([][]byte, len(locations))}
 	ranges, err := json.Marshal(info.Ranges)
 	if err != nil {
 		return f, err
 	}
 	f.ranges = string(ranges)
 	for i, l := range locations {
-		b, err := json.Marshal(l.Blocks)
-		if err != nil {
-			return f, err
-		}
-		f.blocks[i] = string(b)
+		f.blocks[i] = encodeBlocks(l.Blocks)
 	}
 	return f, nil
 }
@@ -89,14 +86,34 @@ func (t *txn) finish(f finish) error {
 	return t.locate(f)
 }
 
+// locateRows is how many locations one statement adds: most of what a row of
+// its own costs is its statement.
+const locateRows = 32
+
+const (
+	insertLocation = `INSERT INTO location (tenant, namespace, id, segment, min_version, max_version, min_time, max_time, blocks) VALUES `
+	locationRow    = `(?, ?, ?, ?, ?, ?, ?, ?, ?)`
+)
+
 // locate adds the locations of a segment.
 func (t *txn) locate(f finish) error {
-	for i, l := range f.locations {
-		if _, err := t.exec(`INSERT INTO location (tenant, namespace, id, segment, min_version, max_version, min_time, max_time, blocks)
-			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)`, l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID), f.info.Name,
-			l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime), f.blocks[i]); err != nil {
+	many := insertLocation + locationRow + strings.Repeat(", "+locationRow, locateRows-1)
+	var args []any
+	for i, rest := 0, f.locations; len(rest) > 0; {
+		query, n := many, locateRows
+		if len(rest) < n {
+			query, n = insertLocation+locationRow, 1
+		}
+		args = args[:0]
+		for _, l := range rest[:n] {
+			args = append(args, l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID), f.info.Name,
+				l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime), f.blocks[i])
+			i++
+		}
+		if _, err := t.exec(query, args...); err != nil {
 			return err
 		}
+		rest = rest[n:]
 	}
 	return nil
 }
@@ -168,13 +185,20 @@ func (s *Store) Locations(ctx context.Context, key tiering.Key) (out []tiering.L
 		return c.each(ctx, `SELECT l.segment, l.min_version, l.max_version, l.min_time, l.max_time, l.blocks FROM location l JOIN segment g ON g.name = l.segment
 			WHERE l.tenant = ? AND l.namespace = ? AND l.id = ? AND g.state = 'finished' ORDER BY l.max_version DESC, l.segment DESC`, keyArgs(key),
 			func(v []driver.Value) error {
-				l := tiering.Location{Key: key, Segment: text(v[0]), MinVersion: num(v[1]), MaxVersion: num(v[2]), MinTime: fromNanos(num(v[3])), MaxTime: fromNanos(num(v[4]))}
-				err := json.Unmarshal([]byte(text(v[5])), &l.Blocks)
+				l, err := scanLocation(key, v)
 				out = append(out, l)
 				return err
 			})
 	})
 	return out, err
+}
+
+// scanLocation reads segment, min_version, max_version, min_time, max_time and
+// blocks.
+func scanLocation(key tiering.Key, v []driver.Value) (l tiering.Location, err error) {
+	l = tiering.Location{Key: key, Segment: text(v[0]), MinVersion: num(v[1]), MaxVersion: num(v[2]), MinTime: fromNanos(num(v[3])), MaxTime: fromNanos(num(v[4]))}
+	l.Blocks, err = decodeBlocks(v[5])
+	return l, err
 }
 
 // copyText is the stored state of a copy; one that nobody spoke of is missing.

@@ -1,8 +1,10 @@
 package sqlite
 
 import (
+	"cmp"
 	"context"
 	"database/sql/driver"
+	"slices"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -81,6 +83,35 @@ func scanVersion(key tiering.Key, v []driver.Value) warm.Version {
 // Version implements warm.Reader.
 func (s *Store) Version(ctx context.Context, key tiering.Key, version int64) (v warm.Version, ok bool, err error) {
 	return s.oneVersion(ctx, key, ` AND v.version = ?`, version)
+}
+
+// Find implements warm.Finder: one statement for both, because the statement is
+// most of what a look-up costs.
+func (s *Store) Find(ctx context.Context, key tiering.Key, version int64) (out warm.Version, ok bool, locs []tiering.Location, err error) {
+	err = s.reader(ctx, func(c *conn) error {
+		return c.each(ctx, `SELECT 0, `+versionColumns+`, v.coding, v.body`+ofKey+` JOIN version v ON v.kid = h.kid
+			WHERE n.tenant = ?1 AND n.name = ?2 AND h.id = ?3 AND v.version = ?4
+			UNION ALL SELECT 1, l.segment, l.min_version, l.max_version, l.min_time, l.max_time, l.blocks, 0, 0, 0, 0
+			FROM location l JOIN segment g ON g.name = l.segment
+			WHERE l.tenant = ?1 AND l.namespace = ?2 AND l.id = ?3 AND l.min_version <= ?4 AND l.max_version >= ?4 AND g.state = 'finished'`,
+			append(keyArgs(key), version), func(v []driver.Value) error {
+				if num(v[0]) == 0 {
+					out, ok = scanVersion(key, v[1:]), true
+					out.Body = s.unpack(blob(v[versionColumnCount+2]), num(v[versionColumnCount+1]))
+					return nil
+				}
+				l, err := scanLocation(key, v[1:])
+				locs = append(locs, l)
+				return err
+			})
+	})
+	if err != nil {
+		return warm.Version{}, false, nil, err
+	}
+	slices.SortFunc(locs, func(a, b tiering.Location) int {
+		return cmp.Or(cmp.Compare(b.MaxVersion, a.MaxVersion), cmp.Compare(b.Segment, a.Segment))
+	})
+	return out, ok, locs, nil
 }
 
 // AsOf implements warm.Reader. Versions and their times grow together.

@@ -97,8 +97,13 @@ func (s *Store) RestoreNamespace(ctx context.Context, n warm.Namespace) error {
 // RestoreKeys implements warm.Restorer.
 func (s *Store) RestoreKeys(ctx context.Context, keys []warm.Restored) error {
 	bodies := make([]packed, len(keys))
+	size := 0
 	for i := range keys {
-		bodies[i] = s.packBody(keys[i].Body)
+		size += len(keys[i].Body)
+	}
+	room := make([]byte, 0, size)
+	for i := range keys {
+		bodies[i], room = s.packInto(room, keys[i].Body)
 	}
 	return s.refill(ctx, func(t *txn) error {
 		for i := range keys {

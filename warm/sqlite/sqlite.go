@@ -61,7 +61,10 @@ type Store struct {
 	dec      *zstd.Decoder
 }
 
-var _ warm.Store = (*Store)(nil)
+var (
+	_ warm.Store  = (*Store)(nil)
+	_ warm.Finder = (*Store)(nil)
+)
 
 // Open opens or makes the store at path, and brings its schema up to date.
 // It fails when the file is open elsewhere, or was written by a newer tierd.
@@ -96,7 +99,8 @@ func (s *Store) open(ctx context.Context) (err error) {
 		return err
 	}
 	release = append(release, s.lock.Close)
-	if s.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2)); err != nil {
+	// No checksum: a body has its digest.
+	if s.enc, err = zstd.NewWriter(nil, zstd.WithEncoderLevel(zstd.SpeedFastest), zstd.WithEncoderConcurrency(2), zstd.WithEncoderCRC(false)); err != nil {
 		return err
 	}
 	if s.dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0)); err != nil {

@@ -1,0 +1,46 @@
+package sqlite
+
+import (
+	"database/sql/driver"
+	"encoding/json"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// The blocks of a location are a BLOB: a number, then for each its first
+// version, offset and length, versions and offsets as what they are above the
+// block before. Rows from before schema 4 have JSON in its place, as TEXT.
+
+// encodeBlocks writes blocks for a location.
+func encodeBlocks(blocks []tiering.BlockRef) []byte {
+	e := encoder{b: make([]byte, 0, 2+len(blocks)*10)}
+	e.byte(codecForm)
+	e.uint(uint64(len(blocks)))
+	var last tiering.BlockRef
+	for _, b := range blocks {
+		e.int(b.FirstVersion - last.FirstVersion)
+		e.int(b.Offset - last.Offset)
+		e.int(b.Length)
+		last = b
+	}
+	return e.b
+}
+
+// decodeBlocks reads what encodeBlocks wrote, or JSON.
+func decodeBlocks(v driver.Value) (blocks []tiering.BlockRef, err error) {
+	if t, ok := v.(string); ok {
+		err = json.Unmarshal([]byte(t), &blocks)
+		return blocks, err
+	}
+	d := decoder{b: blob(v)}
+	d.form()
+	if n := d.count(); n > 0 {
+		blocks = make([]tiering.BlockRef, n)
+	}
+	var last tiering.BlockRef
+	for i := range blocks {
+		last = tiering.BlockRef{FirstVersion: last.FirstVersion + d.int(), Offset: last.Offset + d.int(), Length: d.int()}
+		blocks[i] = last
+	}
+	return blocks, d.end()
+}
