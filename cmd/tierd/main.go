@@ -17,6 +17,7 @@ import (
 	"syscall"
 
 	"github.com/alecthomas/kong"
+	goredis "github.com/redis/go-redis/v9/logging"
 
 	"github.com/tierd/tierd/internal/config"
 )
@@ -29,6 +30,9 @@ func main() {
 	// then on signals have their default effect: a second one ends at once.
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	context.AfterFunc(ctx, stop)
+	// go-redis writes to the standard error by itself, by one logger for the
+	// whole process. What it says there comes back as errors too.
+	goredis.Disable()
 	code := run(ctx, &process{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}, os.Args[1:])
 	stop()
 	os.Exit(code)
