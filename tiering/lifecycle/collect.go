@@ -38,8 +38,7 @@ type collection struct {
 func (e *Engine) newCollection(now time.Time, report *GCReport) *collection {
 	e.merges.remember()
 	return &collection{
-		sweeper: &sweeper{Engine: e, now: now, policies: map[tiering.Key]tiering.Policy{}},
-		report:  report, budget: e.CollectCap,
+		sweeper: e.newSweeper(now), report: report, budget: e.CollectCap,
 	}
 }
 
@@ -157,7 +156,7 @@ func (g *collection) collectReplaced(ctx context.Context) error {
 			g.report.deleted(2, 2*s.Size)
 			return nil
 		}
-		err := g.collectSegment(ctx, s.Name)
+		err := g.collectSegment(ctx, s)
 		g.Recorder.Moved(tiering.MoveCollect, err == nil, err)
 		if err == nil {
 			g.report.deleted(2, 2*s.Size)
@@ -168,21 +167,31 @@ func (g *collection) collectReplaced(ctx context.Context) error {
 	return errors.Join(err, failed)
 }
 
-// collectSegment deletes both objects of a segment and forgets its row.
-func (g *collection) collectSegment(ctx context.Context, name string) error {
-	keys, err := g.Warm.KeysIn(ctx, name, tiering.Key{}, 1)
+// collectSegment deletes both objects of a segment and forgets its row. The name
+// of one that was given up before it was finished is occupied: its upload may
+// still be on its way, and what it brings may be erased by then, or be older
+// than a deletion that retention let go. The marker goes with the strangers.
+func (g *collection) collectSegment(ctx context.Context, s tiering.SegmentInfo) error {
+	keys, err := g.Warm.KeysIn(ctx, s.Name, tiering.Key{}, 1)
 	if err != nil {
 		return err
 	}
 	if len(keys) > 0 {
-		return tiering.Errorf(tiering.CodeCorrupt, "segment %s is deleting, and the catalog still says that it holds %s", name, keys[0])
+		return tiering.Errorf(tiering.CodeCorrupt, "segment %s is deleting, and the catalog still says that it holds %s", s.Name, keys[0])
 	}
-	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
-		if err := g.Archive.Bucket(c).Delete(ctx, name); err != nil {
-			return tiering.Wrap(err, "delete "+name+" in "+c.String(), tiering.Cold, tiering.Key{})
+	if s.SHA256 == (tiering.Digest{}) {
+		errs := g.Archive.OccupyBoth(ctx, s.Name)
+		if err := errors.Join(errs[0], errs[1]); err != nil {
+			return err
+		}
+		return g.Warm.ForgetSegment(ctx, s.Name)
+	}
+	for _, c := range bothCopies() {
+		if err := g.Archive.Bucket(c).Delete(ctx, s.Name); err != nil {
+			return tiering.Wrap(err, "delete "+s.Name+" in "+c.String(), tiering.Cold, tiering.Key{})
 		}
 	}
-	return g.Warm.ForgetSegment(ctx, name)
+	return g.Warm.ForgetSegment(ctx, s.Name)
 }
 
 // listing looks for objects beside the finished segments, when it is time to.

@@ -187,7 +187,7 @@ func (n *node) tidy() {
 		names = append(names, s.Name)
 	}
 	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
-		if got := n.objects(c); !slices.Equal(got, names) {
+		if got := n.names(c); !slices.Equal(got, names) {
 			n.Errorf("in the end %s holds %v, the catalog %v", c, got, names)
 		}
 	}

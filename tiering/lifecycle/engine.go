@@ -153,6 +153,7 @@ func (e *Engine) Run(ctx context.Context) {
 		"archive":   e.archiveWhenDue,
 		"replicate": e.replicate,
 		"erase":     e.erase,
+		"orders":    e.finishOrders,
 		"merge":     e.merge,
 		"sweep":     e.sweep,
 		"trim":      e.trim,
@@ -171,8 +172,21 @@ func (e *Engine) Run(ctx context.Context) {
 const (
 	firstBackoff = 200 * time.Millisecond
 	lastBackoff  = 5 * time.Minute
-	parkAfter    = 5 // failures in a row before a worker shows as parked
+	// awayBackoff is lastBackoff where a tier does not answer: its return has to
+	// be noticed within seconds, and to ask costs little.
+	awayBackoff = 3 * time.Second
+	parkAfter   = 5 // failures in a row before a worker shows as parked
 )
+
+// backoff is the pause behind a number of failures in a row, of which err is
+// the last.
+func backoff(failures int, err error) time.Duration {
+	last := lastBackoff
+	if errors.Is(tiering.Wrap(err, "", "", tiering.Key{}), tiering.ErrUnavailable) {
+		last = awayBackoff
+	}
+	return min(firstBackoff<<min(failures-1, 16), last)
+}
 
 // work runs one worker's steps while it holds the lease of its name. A step
 // says how long to wait for the next. A step that fails is tried again with
@@ -183,9 +197,11 @@ func (e *Engine) work(ctx context.Context, name string, step func(context.Contex
 		pause, err := e.underLease(ctx, name, step)
 		if err != nil && ctx.Err() == nil {
 			failures++
-			pause = min(firstBackoff<<min(failures-1, 16), lastBackoff)
+			pause = backoff(failures, err)
 			e.park(name, "worker", failures, err)
-			e.Logger.Warn("background worker failed", "worker", name, "failures", failures, "retry_in", pause, "err", err)
+			if failures&(failures-1) == 0 { // of an outage not every try
+				e.Logger.Warn("background worker failed", "worker", name, "failures", failures, "retry_in", pause, "err", err)
+			}
 		} else if err == nil && failures > 0 {
 			failures = 0
 			e.unpark(name, "worker")

@@ -45,6 +45,7 @@ type erasing struct {
 	// Of the holder of erasures.running:
 	fillsEnd time.Time       // from then on no fill of hot is under way that began before the erase
 	clean    map[string]bool // segments that were searched in vain
+	past     map[tiering.Key]past
 }
 
 // Erase makes a subject of the tenant disappear from every tier, or counts
@@ -241,7 +242,7 @@ func (e *Engine) state(id string) *erasing {
 	}
 	s := e.erasures.m[id]
 	if s == nil {
-		s = &erasing{clean: map[string]bool{}}
+		s = &erasing{clean: map[string]bool{}, past: map[tiering.Key]past{}}
 		e.erasures.m[id] = s
 	}
 	return s

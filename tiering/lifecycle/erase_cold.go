@@ -10,17 +10,25 @@ import (
 
 // cleanCold makes both buckets free of the subject. Warm lists the segments
 // that held a key of it. Beside those there may be some that warm cannot know
-// of: what a merge wrote that read a segment before it was rewritten here, and
-// versions of a user under a key that has another owner now. So it looks
-// through the tenant's segments until a pass finds nothing to do.
-//
-// An object is never just deleted: its name is occupied, so that no upload of
-// it that is still on its way lands afterwards.
+// of: what a merge wrote that read a segment before it was rewritten here,
+// versions of a user under a key that has another owner now, and objects that
+// the catalog does not know, left in a bucket by an earlier life of the store.
+// So it looks through the tenant's segments, and through the lists of both
+// buckets, until a pass finds nothing to do.
 func (x *eraser) cleanCold(ctx context.Context) error {
 	for {
-		worked, err := x.pass(ctx)
-		if err != nil || !worked {
-			return err
+		worked := false
+		for _, pass := range []func(context.Context) (bool, error){x.pass, x.passPast, x.passStrangers} {
+			var err error
+			if worked, err = pass(ctx); err != nil {
+				return err
+			}
+			if worked {
+				break
+			}
+		}
+		if !worked {
+			return nil
 		}
 	}
 }
@@ -103,114 +111,72 @@ func (x *eraser) cleanSegment(ctx context.Context, s tiering.SegmentInfo) error 
 	if err != nil {
 		return err
 	}
-	kept, found, err := x.without(src)
-	switch {
-	case err != nil:
+	taken, err := x.taken(ctx, s, src)
+	if err != nil {
 		return err
+	}
+	kept, found, err := split(src, taken)
+	if err != nil {
+		return err
+	}
+	if s.State == tiering.SegmentFinished {
+		unlisted, err := x.look(ctx, s, src, kept)
+		if err != nil {
+			return err
+		}
+		found = found || unlisted
+	}
+	switch {
 	case !found:
 		x.state.clean[s.Name] = true
 		return nil
-	case s.State == tiering.SegmentFinished:
-		if err := x.rewrite(ctx, s, src, kept); err != nil {
-			return err
-		}
+	case s.State == tiering.SegmentDeleting:
+		return x.remove(ctx, s.Name)
 	}
-	return x.remove(ctx, s.Name)
+	name, err := x.replace(ctx, s, src, kept)
+	if err == nil {
+		x.state.clean[name] = true
+	}
+	return err
 }
 
-// openEither opens a segment from the first copy that is sound. The error is
-// unavailable when a copy that could not be asked may be.
-func (x *eraser) openEither(ctx context.Context, name string) (*cold.Segment, error) {
-	var worst error
-	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
-		src, err := x.Archive.OpenObject(ctx, c, name)
-		if err == nil {
-			for _, recErr := range src.Records() {
-				err = recErr
-			}
-			if err == nil {
-				return src, nil
-			}
-			err = tiering.Wrap(err, "read "+name+" from "+c.String(), tiering.Cold, tiering.Key{})
-		}
-		if worst == nil || errors.Is(err, tiering.ErrUnavailable) {
-			worst = err
-		}
+// taken returns which records of a segment the order takes; of a segment that a
+// rebuild found an unfinished erase in, whatever any order does.
+func (x *eraser) taken(ctx context.Context, s tiering.SegmentInfo, src *cold.Segment) (func(cold.Record) bool, error) {
+	mine := func(r cold.Record) bool { return x.order.Takes(&Lineage{}, src.Epoch(), r) }
+	if s.Owner != unfinishedErase {
+		return mine, nil
 	}
-	return nil, worst
-}
-
-// without returns the records that the order leaves, and whether it takes any.
-func (x *eraser) without(src *cold.Segment) (kept []cold.Record, found bool, err error) {
-	for r, err := range src.Records() {
-		switch {
-		case err != nil:
-			return nil, false, err
-		case x.order.Takes(&Lineage{}, src.Epoch(), r):
-			found = true
-		default:
-			kept = append(kept, r)
-		}
-	}
-	return kept, found, nil
-}
-
-// rewrite puts a segment of the kept records in the place of s. Nothing may be
-// left of them; the positions are covered all the same.
-func (x *eraser) rewrite(ctx context.Context, s tiering.SegmentInfo, src *cold.Segment, kept []cold.Record) error {
-	enc, err := cold.Encode(s.Tenant, src.Ranges(), kept, &cold.EncodeOptions{Epoch: src.Epoch()})
+	signs, err := x.readSigns(ctx)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	now, err := x.Warm.Now(ctx)
+	others := signs.taker(src)
+	return func(r cold.Record) bool { return mine(r) || others.takes(r) }, nil
+}
+
+// passStrangers goes through the objects in both buckets that the catalog does
+// not know.
+func (x *eraser) passStrangers(ctx context.Context) (worked bool, err error) {
+	objects, err := x.looseObjects(ctx)
 	if err != nil {
-		return err
+		return false, err
 	}
-	to := tiering.SegmentInfo{
-		Name: x.Archive.Name(now, x.lease.Token), Tenant: s.Tenant, State: tiering.SegmentStarted, Owner: eraseLease, Token: x.lease.Token, Started: now,
+	for _, o := range objects {
+		if o.state != "" || x.state.clean[o.name] {
+			continue
+		}
+		if err := x.renew(ctx); err != nil {
+			return false, err
+		}
+		found, err := x.cleanStranger(ctx, o, x.er.Selector.Tenant, func(src *cold.Segment, r cold.Record) bool {
+			return x.order.Takes(&Lineage{}, src.Epoch(), r)
+		})
+		if err != nil {
+			return false, err
+		}
+		worked = worked || found
+		x.state.clean[o.name] = true
 	}
-	if err := x.Warm.StartSegment(ctx, to); err != nil {
-		return err
-	}
-	errs := x.Archive.WriteBoth(ctx, to.Name, enc.Data)
-	if err := errors.Join(errs[0], errs[1]); err != nil {
-		return err // the next pass removes the intent and what landed of it
-	}
-	to.State, to.Size, to.RawSize, to.SHA256, to.Count = tiering.SegmentFinished, int64(len(enc.Data)), enc.RawSize, enc.SHA256, enc.Count
-	// It covers what s did: the positions in an object of an earlier life of the
-	// store are not of this one, and the archiver would skip them.
-	to.MinTime, to.MaxTime, to.Ranges = enc.MinTime, enc.MaxTime, s.Ranges
-	to.Copies = [2]tiering.CopyState{tiering.CopyVerified, tiering.CopyVerified}
-	if err := x.Warm.ReplaceSegments(ctx, to, enc.LocationsFor(to.Name), []string{s.Name}); err != nil {
-		return err
-	}
-	x.state.clean[to.Name] = true
-	return nil
-}
-
-// remove makes the objects of a segment that is deleting disappear without
-// grace, and forgets it.
-func (x *eraser) remove(ctx context.Context, name string) error {
-	if err := x.occupy(ctx, name); err != nil {
-		return err
-	}
-	x.Archive.Forget(name)
-	return x.Warm.ForgetSegment(ctx, name)
-}
-
-func (x *eraser) occupy(ctx context.Context, name string) error {
-	errs := x.Archive.OccupyBoth(ctx, name)
-	return errors.Join(errs[0], errs[1])
-}
-
-// renew keeps the lease while there is work.
-func (x *eraser) renew(ctx context.Context) error {
-	l, ok, err := x.Warm.Acquire(ctx, eraseLease, x.Holder, x.LeaseTTL)
-	if err != nil {
-		return err
-	}
-	if !ok || l.Token != x.lease.Token {
-		return tiering.Errorf(tiering.CodeFenced, "daemon %s goes on with it", l.Holder)
-	}
-	return nil
+	return worked, nil
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"io"
+	"iter"
 	"slices"
 	"strings"
 	"sync"
@@ -47,8 +48,17 @@ func (w *ward) subject() (k tiering.Key, h warm.Head) {
 var eraseSubject = tiering.EraseRequest{Namespace: "notes", ID: canary}
 
 // blind is an erase that does not look for uploads: warm hides the intents
-// from it.
+// from it, and the buckets what landed of them.
 type blind struct{ warm.Store }
+
+type blindBucket struct{ cold.Bucket }
+
+func (b blindBucket) List(ctx context.Context, prefix string) iter.Seq2[cold.ObjectInfo, error] {
+	if strings.HasPrefix(prefix, cold.SegmentPrefix) {
+		return func(func(cold.ObjectInfo, error) bool) {}
+	}
+	return b.Bucket.List(ctx, prefix)
+}
 
 func (b blind) Segments(ctx context.Context, tenant string, state tiering.SegmentState, after string, limit int) ([]tiering.SegmentInfo, error) {
 	all, err := b.Store.Segments(ctx, tenant, state, after, limit)
@@ -79,6 +89,7 @@ func uploading(t *testing.T, call coldtest.Call, naive bool) *ward {
 	archiver := w.engine
 	if naive {
 		w.config.Warm = blind{w.store}
+		w.config.Archive = cold.NewArchive(blindBucket{w.buckets[0]}, blindBucket{w.buckets[1]}, nil)
 		w.restart()
 	}
 	gate := make(chan struct{})

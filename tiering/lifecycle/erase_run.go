@@ -15,8 +15,7 @@ const erasePage = 500
 // only when the one before is done: what is left to do is what warm's row and
 // the buckets say, whoever goes on with it.
 type eraser struct {
-	*Engine
-	lease warm.Lease
+	rewriter
 	order Order
 	er    warm.Erasure
 	state *erasing
@@ -29,7 +28,7 @@ func (e *Engine) runErase(ctx context.Context, l warm.Lease, id string, s *erasi
 	if err != nil || !ok || !er.Done.IsZero() {
 		return err
 	}
-	x := &eraser{Engine: e, lease: l, er: er, state: s}
+	x := &eraser{rewriter: rewriter{e, l}, er: er, state: s}
 	for _, step := range []func(context.Context) error{
 		x.readBack, x.take, x.seal, x.cleanCold, x.clearHot, x.scrub,
 	} {
@@ -40,7 +39,8 @@ func (e *Engine) runErase(ctx context.Context, l warm.Lease, id string, s *erasi
 	return nil
 }
 
-// readBack reads the order. One that somebody deleted is written again.
+// readBack reads the order. One that somebody deleted from a bucket, or from
+// both, is written again.
 func (x *eraser) readBack(ctx context.Context) error {
 	o, ok, err := x.readOrder(ctx, x.er.ID)
 	if err != nil {
@@ -52,13 +52,10 @@ func (x *eraser) readBack(ctx context.Context) error {
 			return err
 		}
 		o = NewOrder(x.er.ID, x.er.Selector, epoch, x.er.Pos, x.er.Started)
-		errs := x.Archive.WriteBoth(ctx, o.Name(), o.Encode())
-		if err := errors.Join(errs[0], errs[1]); err != nil {
-			return err
-		}
 	}
 	x.order = o
-	return nil
+	errs := x.Archive.WriteBoth(ctx, o.Name(), o.Encode())
+	return errors.Join(errs[0], errs[1])
 }
 
 // take removes everything from warm. From then on nothing of the subject that

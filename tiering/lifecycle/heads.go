@@ -174,6 +174,7 @@ func (r *rebuild) reduce(ctx context.Context, o *object, to int64, orders []Orde
 		}
 		if rec.Pos > to {
 			beyond = true
+			o.taken = o.taken || at.takes(rec) // its bytes are there all the same
 			continue
 		}
 		if at.takes(rec) {

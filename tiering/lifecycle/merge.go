@@ -143,13 +143,16 @@ func (g *collection) jobs(ctx context.Context) ([]job, error) {
 	return out, nil
 }
 
-// finished returns the finished segments of each tenant, in name order, and
-// forgets what is remembered of others.
+// finished returns the finished segments of each tenant, in name order, but for
+// those that an erase order has to be carried out in first, and forgets what is
+// remembered of others.
 func (g *collection) finished(ctx context.Context) (map[string][]tiering.SegmentInfo, error) {
 	byTenant := map[string][]tiering.SegmentInfo{}
 	there := map[string]bool{}
 	err := g.eachSegment(ctx, "", tiering.SegmentFinished, func(s tiering.SegmentInfo) error {
-		byTenant[s.Tenant] = append(byTenant[s.Tenant], s)
+		if s.Owner != unfinishedErase {
+			byTenant[s.Tenant] = append(byTenant[s.Tenant], s)
+		}
 		there[s.Name] = true
 		return nil
 	})
@@ -282,11 +285,13 @@ func (g *collection) shortestKeep(ctx context.Context, tenant string) (time.Dura
 		}
 		for _, cur := range page {
 			after = cur.Head.Key.ID
-			p, err := g.policy(ctx, tiering.Key{Tenant: tenant, Namespace: after})
+			p, ok, err := g.policy(ctx, tiering.Key{Tenant: tenant, Namespace: after})
 			if err != nil {
 				return 0, err
 			}
-			shortest = min(shortest, p.KeepFor.Std())
+			if ok {
+				shortest = min(shortest, p.KeepFor.Std())
+			}
 		}
 		if len(page) < walkPage {
 			return shortest, nil
@@ -303,7 +308,7 @@ func (g *collection) fails(ctx context.Context, first string, err error) error {
 		return nil
 	case errors.Is(err, errMixed):
 		return nil // the next run knows their epochs
-	case ctx.Err() != nil || tiering.Retryable(err) || tiering.CodeOf(err) == "" && !errors.Is(err, errCut):
+	case ctx.Err() != nil || tiering.Retryable(err) || tiering.CodeOf(err) == "":
 		g.Recorder.Moved(moveMerge, false, err)
 		return err
 	}
@@ -314,15 +319,9 @@ func (g *collection) fails(ctx context.Context, first string, err error) error {
 	f := g.merges.failed[first]
 	f.times++
 	f.until = g.now.Add(min(firstRetry<<min(f.times-1, 16), lastRetry))
-	if errors.Is(err, errCut) {
-		f.until = g.now.Add(lookAgain)
-	}
 	g.merges.failed[first] = f
 	g.merges.mu.Unlock()
 	g.report.Left = append(g.report.Left, Left{Segment: first, Why: err.Error()})
-	if errors.Is(err, errCut) {
-		return nil
-	}
 	g.Recorder.Moved(moveMerge, false, err)
 	g.park(MergeLease, first, f.times, err)
 	g.Logger.Warn("segments were not merged", "segment", first, "failures", f.times, "retry_at", f.until, "err", err)

@@ -159,6 +159,16 @@ func (n *node) segments(state tiering.SegmentState) []tiering.SegmentInfo {
 // objects returns the names of a bucket.
 func (n *node) objects(c tiering.Copy) []string {
 	n.Helper()
+	return slices.DeleteFunc(n.names(c), func(name string) bool {
+		data, err := n.memory[c].Read(n.ctx, name, 0, -1)
+		n.no(err)
+		return cold.Occupied(data)
+	})
+}
+
+// names is objects with the names that are occupied.
+func (n *node) names(c tiering.Copy) []string {
+	n.Helper()
 	var out []string
 	for info, err := range n.memory[c].List(n.ctx, cold.SegmentPrefix) {
 		n.no(err)

@@ -82,7 +82,8 @@ func (e *Engine) noteCopy(ctx context.Context, s *tiering.SegmentInfo, c tiering
 
 // repairCopy makes one copy of a finished segment again from the other, which
 // is checked down to every record first. Bytes that lie there and are not those
-// of the other are replaced.
+// of the other are replaced. Where its name is occupied the segment moves to
+// another name, with both copies.
 func (e *Engine) repairCopy(ctx context.Context, s *tiering.SegmentInfo, c tiering.Copy) error {
 	err := e.Archive.Repair(ctx, tiering.Backup-c, c, s.Name)
 	now, ok, askErr := e.Warm.Segment(ctx, s.Name)
@@ -96,10 +97,17 @@ func (e *Engine) repairCopy(ctx context.Context, s *tiering.SegmentInfo, c tieri
 	case !ok || now.State != tiering.SegmentFinished:
 		return errMovedOn // it was erased, and its name is occupied
 	}
-	if err == nil {
+	moved := tiering.CodeOf(err) == tiering.CodeGone
+	switch {
+	case err == nil:
 		err = e.noteCopy(ctx, s, c, tiering.CopyVerified)
+	case moved:
+		err = e.rename(ctx, s.Name)
 	}
 	e.Recorder.CopyRepaired(c, err)
+	if moved && err == nil {
+		return errMovedOn
+	}
 	return err
 }
 

@@ -240,6 +240,9 @@ func (w *tenantWriter) segment(ctx context.Context, o *object) error {
 		Copies: [2]tiering.CopyState{tiering.CopyMissing, tiering.CopyMissing},
 	}
 	info.Copies[w.From] = tiering.CopyVerified
+	if o.taken {
+		info.Owner = unfinishedErase
+	}
 	if err := w.Warm.RestoreSegment(ctx, info, w.locations(s, o)); err != nil {
 		return tiering.Wrap(err, "restore "+o.name, tiering.Warm, tiering.Key{})
 	}

@@ -71,7 +71,7 @@ func (r *retention) judge(ctx context.Context, sources []string, entries []cold.
 }
 
 func (r *retention) judgeKey(ctx context.Context, sources []string, group []cold.Entry, at int, v *verdict) error {
-	p, err := r.policy(ctx, group[0].Key)
+	p, ok, err := r.policy(ctx, group[0].Key)
 	if err != nil {
 		return err
 	}
@@ -81,6 +81,9 @@ func (r *retention) judgeKey(ctx context.Context, sources []string, group []cold
 		if e.At.Before(first) {
 			first = e.At
 		}
+	}
+	if !ok {
+		return nil
 	}
 	// A version is due KeepFor after it was superseded, which is after it was
 	// made: most keys need no look-up at all.
@@ -111,12 +114,20 @@ type version struct {
 	beside bool // in a segment that is not under judgement
 	row    bool // in warm
 	ghost  bool // touched, but nowhere to be found: it left before
+	// listed: the catalog or warm knows it. One that is not is no part of the
+	// key's history any more: a rebuild left it out, or it is an earlier owner's,
+	// and the key was erased after him. Nobody reads it, and it counts for none;
+	// but a rebuild may, so that it leaves in its turn.
+	listed bool
 }
 
 // known is what is known of one key.
 type known struct {
 	head     warm.Head
 	versions []version // by number
+	// forgotten: warm does not know the key, because all that is left of it is
+	// an earlier owner's. What he left is deleted.
+	forgotten bool
 	// touched holds the versions that touches and pins beside are of.
 	touched []int64
 }
@@ -145,8 +156,10 @@ func (r *retention) known(ctx context.Context, group []cold.Entry, sources []str
 		return known{}, err
 	}
 	var k known
+	var mine []versions
 	for _, l := range locs {
 		if slices.Contains(sources, l.Segment) {
+			mine = append(mine, versions{l.MinVersion, l.MaxVersion})
 			continue
 		}
 		c, err := r.columnOf(ctx, l.Segment)
@@ -162,32 +175,34 @@ func (r *retention) known(ctx context.Context, group []cold.Entry, sources []str
 			case slices.Contains(r.gone[key], e.Version):
 			case !e.Op.Versioned():
 				k.touched = append(k.touched, e.Version)
-			case e.Version >= l.MinVersion && e.Version <= l.MaxVersion:
-				note(e.Version, e.Op, e.At).beside = true
 			default:
-				// A rebuild left it out: it counts for nothing.
+				v := note(e.Version, e.Op, e.At)
+				v.beside, v.listed = true, v.listed || versions{l.MinVersion, l.MaxVersion}.covers(e.Version)
 			}
 		}
 	}
 	for _, e := range group {
 		if e.Op.Versioned() {
-			note(e.Version, e.Op, e.At).here = true
+			v := note(e.Version, e.Op, e.At)
+			v.here, v.listed = true, v.listed || slices.ContainsFunc(mine, func(l versions) bool { return l.covers(e.Version) })
+		}
+	}
+	for _, e := range group {
+		if v := at(e.Version); !e.Op.Versioned() && v.op == 0 {
+			v.ghost, v.at = true, e.At
 		}
 	}
 	cur, err := r.Warm.Head(ctx, key)
 	if err != nil {
 		return known{}, err
 	}
-	if k.head = cur.Head; k.head.Version == 0 {
-		return known{}, tiering.Errorf(tiering.CodeCorrupt, "warm does not know the key, nor that it was deleted")
-	}
-	if byNumber[k.head.Version] == nil {
-		note(k.head.Version, k.head.Op, k.head.UpdatedAt)
-	}
-	for _, e := range group {
-		if !e.Op.Versioned() && byNumber[e.Version] == nil {
-			at(e.Version).ghost = true
+	if k.head = cur.Head; k.head.Version > 0 {
+		if byNumber[k.head.Version] == nil || byNumber[k.head.Version].ghost {
+			*note(k.head.Version, k.head.Op, k.head.UpdatedAt) = version{number: k.head.Version, op: k.head.Op, at: k.head.UpdatedAt}
 		}
+		at(k.head.Version).listed = true
+	} else if err := k.forget(byNumber); err != nil {
+		return known{}, err
 	}
 	for _, v := range byNumber {
 		k.versions = append(k.versions, *v)
@@ -199,6 +214,25 @@ func (r *retention) known(ctx context.Context, group []cold.Entry, sources []str
 		return 1
 	})
 	return k, nil
+}
+
+// forget makes the head that a key without one had in the end: a deletion. One
+// that the catalog lists versions of must have a head.
+func (k *known) forget(byNumber map[int64]*version) error {
+	var last *version
+	for _, v := range byNumber {
+		if v.listed {
+			return tiering.Errorf(tiering.CodeCorrupt, "warm does not know the key, nor that it was deleted")
+		}
+		if !v.ghost && (last == nil || v.number > last.number) {
+			last = v
+		}
+	}
+	k.forgotten, k.head.Op = true, tiering.OpDelete
+	if last != nil && last.op.Deleting() {
+		k.head.Version, k.head.UpdatedAt = last.number, last.at
+	}
+	return nil
 }
 
 // eachRow calls fn with every version row of a key.
@@ -222,19 +256,20 @@ func (r *retention) eachRow(ctx context.Context, key tiering.Key, fn func(warm.V
 // stays keeps all behind it.
 func (r *retention) judgeVersions(ctx context.Context, p tiering.Policy, group []cold.Entry, k known, at int, v *verdict) error {
 	gone := map[int64]string{}
-	stays := false
+	stays, unlisted := false, false // what stays of an earlier version; of one that is not listed
 	newer := int64(0)
 	for _, ver := range k.versions {
-		if !ver.ghost {
+		if ver.listed {
 			newer++
 		}
 	}
 	for i, ver := range k.versions {
-		if !ver.ghost {
+		if ver.listed {
 			newer--
 		}
 		if !ver.here && !ver.ghost {
-			stays = true
+			stays = stays || ver.listed
+			unlisted = unlisted || !ver.listed
 			continue
 		}
 		a := p.Plan(r.now, k.meta(i, newer))
@@ -246,7 +281,7 @@ func (r *retention) judgeVersions(ctx context.Context, p tiering.Policy, group [
 				v.next++
 			}
 			stays = true
-		case !collect || stays || ver.row:
+		case !collect || stays || ver.row || unlisted && !ver.ghost && (!ver.listed || ver.op.Deleting()):
 			stays = true
 		case ver.op.Deleting():
 			older, err := r.older(ctx, group, k, ver.number)
@@ -259,7 +294,7 @@ func (r *retention) judgeVersions(ctx context.Context, p tiering.Policy, group [
 			} else {
 				gone[ver.number] = dropTombstone
 			}
-		case k.head.Op.Deleting():
+		case k.head.Op.Deleting() || !ver.listed && !ver.ghost:
 			gone[ver.number] = dropDeleted
 		default:
 			gone[ver.number] = dropHistory
@@ -290,17 +325,21 @@ func (k known) meta(i int, newer int64) tiering.VersionMeta {
 	ver := k.versions[i]
 	m := tiering.VersionMeta{
 		Version: ver.number, Op: ver.op, Current: ver.number == k.head.Version, UpdatedAt: ver.at,
-		Pinned: k.head.Pinned, InWarm: ver.row, InCold: true, Copies: 2, Newer: newer, KeyDeleted: k.head.Op.Deleting(),
+		Pinned: k.head.Pinned && (ver.listed || ver.ghost), InWarm: ver.row, InCold: true, Copies: 2, Newer: newer,
+		KeyDeleted: k.head.Op.Deleting() || !ver.listed && !ver.ghost,
 	}
 	if m.Current {
 		m.ExpiresAt = k.head.ExpiresAt
 		return m
 	}
 	for _, next := range k.versions[i+1:] {
-		if !next.ghost {
+		if next.listed || !next.ghost && !ver.listed && !ver.ghost {
 			m.SupersededAt = next.at
 			break
 		}
+	}
+	if m.SupersededAt.IsZero() && k.forgotten {
+		m.SupersededAt = ver.at
 	}
 	if m.SupersededAt.IsZero() {
 		// Above the head: warm has lost what it once acknowledged. Nothing is

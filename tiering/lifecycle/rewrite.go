@@ -25,8 +25,12 @@ func (g *collection) rewrite(ctx context.Context, j job) error {
 	if err := g.Warm.StartSegment(ctx, s); err != nil {
 		return err
 	}
-	j, drops, err := g.rewriteAs(ctx, &s, j)
+	c, drops, err := g.prepare(ctx, j)
 	if err != nil {
+		return g.abandon(ctx, s.Name, err)
+	}
+	j.sources = c.sources
+	if err := g.upload(ctx, &s, c); err != nil {
 		return g.giveUp(ctx, s.Name, err)
 	}
 	g.succeeded(j)
@@ -35,33 +39,34 @@ func (g *collection) rewrite(ctx context.Context, j job) error {
 	return nil
 }
 
-// rewriteAs does the work under the intent s. It returns the job as it was
-// done: without the sources that are of another life of the store.
-func (g *collection) rewriteAs(ctx context.Context, s *tiering.SegmentInfo, j job) (job, map[string]int64, error) {
+// prepare reads what becomes one segment: without the sources that are of
+// another life of the store, and without what retention does not keep.
+func (g *collection) prepare(ctx context.Context, j job) (composition, map[string]int64, error) {
 	c, err := g.compose(ctx, j)
 	if err != nil {
-		return j, nil, err
+		return c, nil, err
 	}
-	j.sources = c.sources
 	drops, err := g.drop(ctx, &c)
 	if err != nil {
-		return j, nil, err
+		return c, nil, err
 	}
-	enc, err := cold.Encode(j.tenant, c.ranges, c.records, &cold.EncodeOptions{Epoch: c.epoch})
+	return c, drops, g.renew(ctx)
+}
+
+// upload writes the segment under the intent s, and changes the catalog.
+func (g *collection) upload(ctx context.Context, s *tiering.SegmentInfo, c composition) error {
+	enc, err := cold.Encode(s.Tenant, c.ranges, c.records, &cold.EncodeOptions{Epoch: c.epoch})
 	if err != nil {
-		return j, nil, err
-	}
-	if err := g.renew(ctx); err != nil {
-		return j, nil, err
+		return err
 	}
 	errs := g.Archive.WriteBoth(ctx, s.Name, enc.Data)
 	if err := errors.Join(errs[0], errs[1]); err != nil {
-		return j, nil, err
+		return err
 	}
 	s.State, s.Size, s.RawSize, s.SHA256, s.Count = tiering.SegmentFinished, int64(len(enc.Data)), enc.RawSize, enc.SHA256, enc.Count
 	s.MinTime, s.MaxTime, s.Ranges = enc.MinTime, enc.MaxTime, c.covered()
 	s.Copies = [2]tiering.CopyState{tiering.CopyVerified, tiering.CopyVerified}
-	return j, drops, g.replace(ctx, *s, enc.LocationsFor(s.Name), j.names())
+	return g.replace(ctx, *s, within(enc.LocationsFor(s.Name), c.records, c.listed), job{sources: c.sources}.names())
 }
 
 // replace changes the catalog. When it cannot tell whether it did, the catalog
@@ -88,6 +93,7 @@ type composition struct {
 	epoch   string
 	records []cold.Record
 	ranges  []tiering.Range
+	listed  map[tiering.Key]versions // what the catalog knows of them
 }
 
 // covered is what the new segment covers as far as the catalog goes: what its
@@ -112,9 +118,13 @@ func (c *composition) covered() []tiering.Range {
 // compose reads the sources of a job, every record checked, in order, up to
 // the first that is of another life of the store.
 func (g *collection) compose(ctx context.Context, j job) (composition, error) {
-	var c composition
+	c := composition{listed: map[tiering.Key]versions{}}
 	for i, s := range j.sources {
 		seg, records, err := g.readSegment(ctx, s)
+		var listed map[tiering.Key]versions
+		if err == nil {
+			listed, err = g.listed(ctx, s, seg)
+		}
 		if err != nil {
 			return c, &sourceError{s.Name, err}
 		}
@@ -127,6 +137,9 @@ func (g *collection) compose(ctx context.Context, j job) (composition, error) {
 		c.sources = append(c.sources, s)
 		c.records = append(c.records, records...)
 		c.ranges = append(c.ranges, seg.Ranges()...)
+		for k, v := range listed {
+			c.listed[k] = c.listed[k].join(v)
+		}
 		if err := g.renew(ctx); err != nil {
 			return c, err
 		}
@@ -169,14 +182,13 @@ type sourceError struct {
 
 func (e *sourceError) Unwrap() error { return e.error }
 
-// readSegment reads a segment whole from either copy, and compares what it
-// holds with what the catalog says.
+// readSegment reads a segment whole from either copy.
 func (g *collection) readSegment(ctx context.Context, s tiering.SegmentInfo) (*cold.Segment, []cold.Record, error) {
 	var failed error
 	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
 		seg, records, err := g.readCopy(ctx, c, s)
 		if err == nil {
-			return seg, records, g.checkLocations(ctx, s.Name, seg)
+			return seg, records, nil
 		}
 		if ctx.Err() != nil {
 			return nil, nil, err
@@ -208,55 +220,6 @@ func (g *collection) readCopy(ctx context.Context, c tiering.Copy, s tiering.Seg
 		records = append(records, r)
 	}
 	return seg, records, nil
-}
-
-// errCut is a segment of which the catalog does not know everything: an erasure
-// took something, or a rebuild left something out. It is left as it is, because
-// a merge would bring that back.
-var errCut = errors.New("the catalog does not know everything in the segment")
-
-// checkLocations compares the keys in a segment with those that the catalog has
-// locations for; of a segment of an earlier life of the store, the versions
-// too: a rebuild cuts those.
-func (g *collection) checkLocations(ctx context.Context, name string, seg *cold.Segment) error {
-	locs := seg.Locations(name)
-	i := 0
-	for after := (tiering.Key{}); ; {
-		page, err := g.Warm.KeysIn(ctx, name, after, walkPage)
-		if err != nil {
-			return err
-		}
-		for _, k := range page {
-			if after = k; i == len(locs) || locs[i].Key != k {
-				return errCut
-			}
-			if seg.Epoch() != g.epoch {
-				if whole, err := g.wholeLocation(ctx, locs[i]); err != nil || !whole {
-					return errors.Join(err, errCut)
-				}
-			}
-			i++
-		}
-		if len(page) < walkPage {
-			break
-		}
-	}
-	if i < len(locs) {
-		return errCut
-	}
-	return nil
-}
-
-// wholeLocation reports whether the catalog has the location as the segment
-// would give it.
-func (g *collection) wholeLocation(ctx context.Context, l tiering.Location) (bool, error) {
-	have, err := g.Warm.Locations(ctx, l.Key)
-	for _, h := range have {
-		if h.Segment == l.Segment {
-			return h.MinVersion == l.MinVersion && h.MaxVersion == l.MaxVersion, err
-		}
-	}
-	return false, err
 }
 
 // drop removes the records that retention does not keep, and counts them by

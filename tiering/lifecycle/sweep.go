@@ -2,7 +2,6 @@ package lifecycle
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"slices"
 	"time"
@@ -27,7 +26,7 @@ func (e *Engine) sweep(ctx context.Context, _ warm.Lease) (time.Duration, error)
 	if err != nil || !ok {
 		return e.SweepEvery, err
 	}
-	s := &sweeper{Engine: e, now: now, policies: map[tiering.Key]tiering.Policy{}, due: map[tiering.Move]int64{}}
+	s := e.newSweeper(now)
 	steps := []func(context.Context) error{s.expire}
 	if s.bothReachable(ctx) {
 		steps = append(steps, s.demote, s.retire)
@@ -44,37 +43,6 @@ func (e *Engine) sweep(ctx context.Context, _ warm.Lease) (time.Duration, error)
 func (e *Engine) Sweep(ctx context.Context) error {
 	_, err := e.underLease(ctx, "sweep", e.sweep)
 	return err
-}
-
-// sweeper is one sweep: one time, and the policies in force at it.
-type sweeper struct {
-	*Engine
-	now      time.Time
-	policies map[tiering.Key]tiering.Policy
-	due      map[tiering.Move]int64
-}
-
-// policy returns the policy of a key's namespace.
-func (s *sweeper) policy(ctx context.Context, k tiering.Key) (tiering.Policy, error) {
-	at := tiering.Key{Tenant: k.Tenant, Namespace: tiering.PolicyNamespace, ID: k.Namespace}
-	if p, ok := s.policies[at]; ok {
-		return p, nil
-	}
-	p := tiering.Policy{}
-	if !k.Reserved() {
-		cur, err := s.Warm.Load(ctx, at)
-		if err != nil {
-			return p, err
-		}
-		if len(cur.Body) > 0 {
-			if err := json.Unmarshal(cur.Body, &p); err != nil {
-				return p, tiering.Errorf(tiering.CodeCorrupt, "the policy of %s cannot be read: %v", k.Namespace, err)
-			}
-		}
-	}
-	p = p.WithDefaults()
-	s.policies[at] = p
-	return p, nil
 }
 
 // expire turns documents whose life is over into deleted versions. Reads do not
@@ -129,8 +97,8 @@ func (s *sweeper) demoteOne(ctx context.Context, cur warm.Current) error {
 	if !h.InWarm || h.Key.Reserved() || !h.Live(s.now) {
 		return nil
 	}
-	p, err := s.policy(ctx, h.Key)
-	if err != nil {
+	p, ok, err := s.policy(ctx, h.Key)
+	if err != nil || !ok {
 		return err
 	}
 	// Copies are warm's to check, under the lock: only the ages are judged here.
@@ -171,9 +139,12 @@ func (s *sweeper) retire(ctx context.Context) error {
 		}
 		due := map[tiering.Key][]int64{}
 		for _, v := range rows {
-			p, err := s.policy(ctx, v.Key)
+			p, ok, err := s.policy(ctx, v.Key)
 			if err != nil {
 				return err
+			}
+			if !ok {
+				continue
 			}
 			a := p.Plan(s.now, tiering.VersionMeta{
 				Version: v.Version.Version, Op: v.Op, Current: v.Current, UpdatedAt: v.At, SupersededAt: v.SupersededAt,

@@ -216,9 +216,9 @@ func (v *verification) segment(ctx context.Context, s tiering.SegmentInfo) error
 		}
 		if v.Repair && f.What != "unreachable" && faults[tiering.Backup-c] == nil && v.sizes[tiering.Backup-c] != nil {
 			switch err := v.repairCopy(ctx, &s, c); {
-			case err == nil:
+			case err == nil, errors.Is(err, errMovedOn):
 				f.Repaired = true
-			case !errors.Is(err, errMovedOn):
+			default:
 				f.Detail += fmt.Sprintf("; it could not be made again: %v", err)
 			}
 		}
