@@ -404,6 +404,9 @@ type Admin interface {
 
 // Stats is what the store holds.
 type Stats struct {
+	// Estimated: a count was too large to make; it is scaled from the driver's
+	// own estimate of how many rows there are.
+	Estimated  bool
 	Heads      int64 // live and tombstones
 	Tombstones int64
 	Versions   int64 // version rows

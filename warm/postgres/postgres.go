@@ -85,6 +85,7 @@ type Store struct {
 // seams are where tests of races step in, or put a naive variant in the place
 // of what holds. The zero value is tierd.
 type seams struct {
+	statsBound   int64                                          // 0: the constant
 	wholeBatches bool                                           // a batch of which a row is refused is refused
 	looseLeases  bool                                           // an old token is trusted
 	purge        func(t *txn, raise, remove func() error) error // calls both

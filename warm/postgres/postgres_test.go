@@ -9,9 +9,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 	"github.com/oklog/ulid/v2"
 
+	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/postgres"
 	"github.com/tierd/tierd/warm/warmtest"
@@ -106,6 +108,11 @@ func TestContract(t *testing.T) {
 			}
 			return s
 		},
+		Crash: func(t *testing.T, place string) string {
+			t.Helper()
+			crash(t, db.schema(t, place))
+			return place
+		},
 		Settle: func(t *testing.T, s warm.Store) {
 			t.Helper()
 			settled, ok := s.(interface{ Settle(context.Context) error })
@@ -117,4 +124,60 @@ func TestContract(t *testing.T) {
 			}
 		},
 	})
+}
+
+// crash ends a daemon of the store in the middle of a commit: its statement
+// hangs at a head, and the server ends all sessions.
+func crash(t *testing.T, u string) {
+	t.Helper()
+	ctx := t.Context()
+	victim, err := postgres.Open(ctx, u, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := pgx.Connect(ctx, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	tx, err := c.Begin(ctx)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var k tiering.Key
+	var id []byte
+	err = tx.QueryRow(ctx, `SELECT n.tenant, n.name, h.id FROM head h JOIN namespace n ON n.nid = h.nid WHERE h.op = 1 AND h.owner = '' LIMIT 1 FOR UPDATE OF h`).Scan(&k.Tenant, &k.Namespace, &id)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k.ID = string(id)
+	done := make(chan error, 1)
+	go func() {
+		body := []byte(`"lost"`)
+		_, err := victim.Commit(context.WithoutCancel(ctx), &warm.Batch{ID: uuid.New(), Changes: []warm.Change{{Key: k,
+			Rows: []warm.Row{{Op: tiering.OpPut, Body: body, Digest: tiering.DigestOf(body)}}}}})
+		done <- err
+	}()
+	for waits := false; !waits; time.Sleep(time.Millisecond) {
+		select {
+		case err := <-done:
+			t.Fatalf("the commit did not wait: %v", err)
+		default:
+		}
+		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))`).Scan(&waits); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := tx.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-done; err == nil {
+		t.Error("a commit whose session was ended was acknowledged")
+	}
+	if err := tx.Rollback(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if err := victim.Close(); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -402,3 +402,23 @@ func TestUpdatesStayOnTheirPage(t *testing.T) {
 		t.Errorf("%d of %d updates were HOT", hot, updates)
 	}
 }
+
+// TestStatsAreBounded: of a large table Stats counts a sample, and says so.
+func TestStatsAreBounded(t *testing.T) {
+	s, _ := fresh(t)
+	for i := range 49 {
+		mustPut(t, s, fmt.Sprint(i), `12345`)
+	}
+	exact, err := s.Stats(t.Context())
+	if err != nil || exact.Estimated || exact.Heads != 50 || exact.Versions != 50 || exact.BodyBytes != 49*5+1 {
+		t.Fatalf("%+v, %v", exact, err)
+	}
+	if _, err := s.writers.Exec(t.Context(), `ANALYZE`); err != nil {
+		t.Fatal(err)
+	}
+	s.seams.statsBound = 10
+	about, err := s.Stats(t.Context())
+	if err != nil || !about.Estimated || about.Heads != 50 || about.Versions != 50 || about.BodyBytes < 200 || about.BodyBytes > 250 {
+		t.Errorf("%+v, %v", about, err)
+	}
+}
