@@ -47,7 +47,7 @@ race: ## Run the tests with the race detector on 1, 2 and 4 processors
 
 .PHONY: failover
 failover: ## Run the tests that kill, freeze and fail over servers of their own
-	FAILOVER=1 GO=$(GO) scripts/test -race -count=1 -timeout=20m -p=1 ./hot/redis
+	FAILOVER=1 GO=$(GO) scripts/test -race -count=1 -timeout=20m -p=1 ./hot/redis ./warm/postgres
 
 .PHONY: torture-lifecycle
 torture-lifecycle: ## Run 10,000 random sequences of everything that befalls documents in warm and cold
