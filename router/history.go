@@ -78,7 +78,7 @@ func (r *core) newest(ctx context.Context, key tiering.Key, before int64, n int)
 		warm = append(warm, found{tiering.VersionInfo{Version: v.Version, Op: v.Op, Size: v.Size, Digest: v.Digest, CreatedAt: v.At, Tier: tiering.Warm}, &v.User})
 	}
 	out := warm
-	err = r.archived(ctx, key, func(locs []tiering.Location) (err error) {
+	err = r.archived(ctx, key, nil, func(locs []tiering.Location) (err error) {
 		out, err = r.withArchived(ctx, locs, warm, before, n)
 		return err
 	})

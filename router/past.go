@@ -79,7 +79,7 @@ func (r *Router) past(ctx context.Context, key tiering.Key, o tiering.GetOptions
 // version reads one version from warm, else from cold. A version that was
 // there and was collected is gone; one that never was is not found.
 func (r *core) version(ctx context.Context, key tiering.Key, version int64) (stored, error) {
-	v, ok, err := r.Warm.Version(ctx, key, version)
+	v, ok, locs, err := r.findVersion(ctx, key, version)
 	if err != nil {
 		return stored{}, tiering.Wrap(err, "", tiering.Warm, key)
 	}
@@ -91,7 +91,7 @@ func (r *core) version(ctx context.Context, key tiering.Key, version int64) (sto
 		r.Recorder.Corrupt(tiering.Warm)
 		r.Logger.Error("damaged bytes in warm", "key", key, "version", version)
 	}
-	s, err := r.versionFromCold(ctx, key, version)
+	s, err := r.versionFromCold(ctx, key, version, locs)
 	if ok && err == nil {
 		r.mend(ctx, key, version, s.body)
 	}
@@ -111,6 +111,20 @@ func (r *core) version(ctx context.Context, key tiering.Key, version int64) (sto
 	return stored{}, err
 }
 
+// findVersion asks warm for a version and, where it can tell in the same look-up,
+// for where in cold the version lies; locs is nil where it did not say.
+func (r *core) findVersion(ctx context.Context, key tiering.Key, version int64) (v warm.Version, ok bool, locs []tiering.Location, err error) {
+	if f, can := r.Warm.(warm.Finder); can {
+		v, ok, locs, err = f.Find(ctx, key, version)
+		if locs == nil {
+			locs = []tiering.Location{}
+		}
+		return v, ok, locs, err
+	}
+	v, ok, err = r.Warm.Version(ctx, key, version)
+	return v, ok, nil, err
+}
+
 func fromRow(v warm.Version) stored {
 	return stored{
 		version: v.Version, op: v.Op, at: v.At, created: v.CreatedAt, expiresAt: v.ExpiresAt, user: v.User,
@@ -118,10 +132,11 @@ func fromRow(v warm.Version) stored {
 	}
 }
 
-// versionFromCold looks the version up in the locations of finished segments.
-func (r *core) versionFromCold(ctx context.Context, key tiering.Key, version int64) (stored, error) {
+// versionFromCold looks the version up in the locations of finished segments;
+// first is where it lies as far as the caller knows, nil when he does not.
+func (r *core) versionFromCold(ctx context.Context, key tiering.Key, version int64, first []tiering.Location) (stored, error) {
 	var found stored
-	err := r.archived(ctx, key, func(locs []tiering.Location) error {
+	err := r.archived(ctx, key, first, func(locs []tiering.Location) error {
 		for _, l := range locs {
 			if _, ok := l.Block(version); !ok {
 				continue
@@ -157,7 +172,7 @@ var errMoved = errors.New("the document moved")
 
 // fromCold reads the current bytes of a head that are not in warm.
 func (r *core) fromCold(ctx context.Context, h warm.Head) ([]byte, error) {
-	s, err := r.versionFromCold(ctx, h.Key, h.Version)
+	s, err := r.versionFromCold(ctx, h.Key, h.Version, nil)
 	code := tiering.CodeOf(err)
 	if code != tiering.CodeNotFound && code != tiering.CodeCorrupt {
 		return s.body, err
@@ -186,7 +201,7 @@ func (r *core) asOf(ctx context.Context, key tiering.Key, t time.Time) (stored, 
 	if ok {
 		at = v.Version
 	}
-	err = r.archived(ctx, key, func(locs []tiering.Location) error {
+	err = r.archived(ctx, key, nil, func(locs []tiering.Location) error {
 		for _, l := range locs {
 			if l.MaxVersion <= at || l.MinTime.After(t) {
 				continue
@@ -218,22 +233,26 @@ func (r *core) asOf(ctx context.Context, key tiering.Key, t time.Time) (stored, 
 
 // archived calls look with where the key lies in cold. Segments are rewritten
 // while they are read, and after an erase the old ones are gone at once: what
-// was not found where it lay is looked for once more where it lies by now.
-func (r *core) archived(ctx context.Context, key tiering.Key, look func([]tiering.Location) error) error {
+// was not found where it lay is looked for once more where it lies by now. first
+// is what was asked for already, nil for nothing.
+func (r *core) archived(ctx context.Context, key tiering.Key, first []tiering.Location, look func([]tiering.Location) error) error {
 	if r.Archive == nil {
 		return nil
 	}
 	var failed error
 	var before []tiering.Location
 	for range moveTries {
-		locs, err := r.Warm.Locations(ctx, key)
-		if err != nil {
-			return tiering.Wrap(err, "", tiering.Warm, key)
+		locs := first
+		if first = nil; locs == nil {
+			var err error
+			if locs, err = r.Warm.Locations(ctx, key); err != nil {
+				return tiering.Wrap(err, "", tiering.Warm, key)
+			}
 		}
-		if failed != nil && sameSegments(before, locs) {
+		if failed != nil && stillThere(before, locs) {
 			return failed
 		}
-		err = look(locs)
+		err := look(locs)
 		if !errors.Is(err, tiering.ErrCorrupt) {
 			return coldFailed(err, key)
 		}
@@ -257,8 +276,12 @@ func coldFailed(err error, key tiering.Key) error {
 	return e
 }
 
-func sameSegments(a, b []tiering.Location) bool {
-	return slices.EqualFunc(a, b, func(x, y tiering.Location) bool { return x.Segment == y.Segment })
+// stillThere reports whether every segment that was looked at is in the catalog
+// yet: what failed there would fail again. locs may name more, of other versions.
+func stillThere(before, locs []tiering.Location) bool {
+	return !slices.ContainsFunc(before, func(was tiering.Location) bool {
+		return !slices.ContainsFunc(locs, func(l tiering.Location) bool { return l.Segment == was.Segment })
+	})
 }
 
 // readable admits a read of a key's history: the key must have been, and be
