@@ -18,10 +18,6 @@ type spent struct {
 	elsewhere            float64 // programs that have no part in the run
 }
 
-func (s spent) minus(t spent) spent {
-	return spent{s.own - t.own, s.postgres - t.postgres, s.redis - t.redis, s.elsewhere - t.elsewhere}
-}
-
 func (s spent) total() float64 { return s.own + s.postgres + s.redis }
 
 // processors reads what programs have used of this machine's processors. It
@@ -60,22 +56,36 @@ func (b *bench) findServers(ctx context.Context) error {
 	return nil
 }
 
-// read sums up since the machine started.
-func (p processors) read() (s spent) {
+// read is what every program has used since it started.
+func (p processors) read() map[int]process {
 	stats, _ := filepath.Glob("/proc/[0-9]*/stat")
-	self := os.Getpid()
+	all := make(map[int]process, len(stats))
 	for _, stat := range stats {
-		x, ok := readProcess(filepath.Base(filepath.Dir(stat)))
+		if x, ok := readProcess(filepath.Base(filepath.Dir(stat))); ok {
+			all[x.id] = x
+		}
+	}
+	return all
+}
+
+// between sums up what was used from one reading to the next. Programs that
+// ended meanwhile are left out.
+func (p processors) between(before, after map[int]process) (s spent) {
+	self := os.Getpid()
+	for id, x := range after {
+		used := x.used
+		if earlier := before[id]; earlier.name == x.name {
+			used = max(0, used-earlier.used)
+		}
 		switch {
-		case !ok:
-		case x.id == self:
-			s.own += x.used
-		case p.postmaster != 0 && (x.id == p.postmaster || x.parent == p.postmaster):
-			s.postgres += x.used
-		case p.redis != 0 && x.id == p.redis:
-			s.redis += x.used
+		case id == self:
+			s.own += used
+		case p.postmaster != 0 && (id == p.postmaster || x.parent == p.postmaster):
+			s.postgres += used
+		case p.redis != 0 && id == p.redis:
+			s.redis += used
 		case x.name != "minio":
-			s.elsewhere += x.used
+			s.elsewhere += used
 		}
 	}
 	return s

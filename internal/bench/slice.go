@@ -63,7 +63,7 @@ func (b *bench) slice(ctx context.Context, name string, workers int, d time.Dura
 	}
 	all := slices.Concat(took...)
 	slices.Sort(all)
-	s := sample{n: len(all), rate: float64(len(all)) / elapsed.Seconds(), took: elapsed, spent: after.minus(before)}
+	s := sample{n: len(all), rate: float64(len(all)) / elapsed.Seconds(), took: elapsed, spent: b.processors.between(before, after)}
 	if s.n > 0 {
 		s.p50, s.p99 = all[s.n/2], all[min(s.n-1, s.n*99/100)]
 	}
