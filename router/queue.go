@@ -2,11 +2,8 @@ package router
 
 import (
 	"context"
-	"errors"
 	"sync"
 	"time"
-
-	"github.com/google/uuid"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -55,9 +52,18 @@ type mutation struct {
 	result warm.Result
 	err    error
 	hotOK  bool // whether hot took it
+	// doubt is closed, behind doubtErr, when warm went away under the commit:
+	// how it ended is known once warm is back, and done closed then.
+	doubt    chan struct{}
+	doubtErr error
 }
 
 type idemName struct{ tenant, key string }
+
+// begin readies m for one round through the queue.
+func (m *mutation) begin() {
+	m.done, m.doubt, m.doubtErr = make(chan struct{}), make(chan struct{}), nil
+}
 
 func (m *mutation) finish(r warm.Result, err error) {
 	m.result, m.err = r, err
@@ -74,6 +80,10 @@ type queue struct {
 	rec        Recorder
 	// takes says what may fold. Tests that need a naive router replace it.
 	takes func(*chain, *mutation) bool
+	// away reports whether warm is known not to answer; closing ends with the
+	// router.
+	away    func() bool
+	closing context.Context
 
 	mu       sync.Mutex
 	waiting  []*mutation
@@ -89,6 +99,7 @@ type queue struct {
 func newQueue(s warm.Store, committers int, timeout time.Duration, rec Recorder) *queue {
 	return &queue{
 		store: s, committers: committers, timeout: timeout, rec: rec, takes: (*chain).takes,
+		away: func() bool { return false }, closing: context.Background(),
 		busy: map[tiering.Key]bool{}, bases: map[tiering.Key]*base{}, idem: map[idemName]bool{},
 	}
 }
@@ -246,7 +257,7 @@ func (q *queue) commit(b *batch) {
 	if len(p.changes) == 0 {
 		return
 	}
-	results, err := q.send(ctx, p.changes)
+	results, err := q.send(ctx, p.changes, p.doubt)
 	switch {
 	case err == nil:
 	case len(p.changes) > 1 && onesOwnFault(err):
@@ -266,7 +277,7 @@ func (q *queue) commit(b *batch) {
 // take the others down.
 func (q *queue) split(ctx context.Context, p *prepared) {
 	for i, pc := range p.chains {
-		results, err := q.send(ctx, p.changes[i:i+1])
+		results, err := q.send(ctx, p.changes[i:i+1], pc.doubt)
 		if err != nil {
 			pc.refuse(err)
 			continue
@@ -279,29 +290,4 @@ func (q *queue) split(ctx context.Context, p *prepared) {
 func onesOwnFault(err error) bool {
 	c := tiering.CodeOf(err)
 	return c == tiering.CodeInvalid || c == tiering.CodeTooLarge
-}
-
-// send commits changes. An unknown outcome is settled by the batch's id, never
-// guessed.
-func (q *queue) send(ctx context.Context, changes []warm.Change) ([][]warm.Result, error) {
-	b := &warm.Batch{ID: uuid.New(), Changes: changes}
-	results, err := q.store.Commit(ctx, b)
-	if err == nil || !errors.Is(err, warm.ErrOutcomeUnknown) {
-		return results, err
-	}
-	for wait := 5 * time.Millisecond; ; wait = min(2*wait, time.Second) {
-		results, committed, rerr := q.store.Resolve(ctx, b)
-		if rerr == nil && committed {
-			return results, nil
-		}
-		if rerr == nil {
-			return nil, tiering.Errorf(tiering.CodeUnavailable, "the write was not committed: try again")
-		}
-		select {
-		case <-ctx.Done():
-			return nil, &tiering.Error{Code: tiering.CodeUnavailable, Tier: tiering.Warm, Err: err,
-				Detail: "the outcome of the write is unknown: repeat it with the same Idempotency-Key, or read the key"}
-		case <-time.After(wait):
-		}
-	}
 }

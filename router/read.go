@@ -221,10 +221,12 @@ func (r *core) cached(ctx context.Context, key tiering.Key, p *policy, minVersio
 		r.Recorder.HotLookup(l.State == hot.Present)
 		if r.sound(l) && l.Entry.Meta.Version >= minVersion {
 			d := fromHot(key, l.Entry)
+			d.Stale = r.warmAway()
 			r.slide(key, p, d.Meta)
 			return d, nil
 		}
-		if l.State == hot.Deleted && l.Entry.Meta.Version >= minVersion {
+		// While warm is away nothing is said not to be there.
+		if l.State == hot.Deleted && l.Entry.Meta.Version >= minVersion && !r.warmAway() {
 			return nil, tiering.Errorf(tiering.CodeNotFound, "the document was deleted")
 		}
 		if l.State == hot.Present { // damaged, expired here, or too old: out of the way of the fill

@@ -66,6 +66,7 @@ var _ tiering.Service = (*Router)(nil)
 // core is what all views of a router share.
 type core struct {
 	Config
+	remote   warm.Remote // warm, where it can be away; else nil
 	queue    *queue
 	flights  flights
 	epochs   epochs
@@ -112,7 +113,9 @@ func New(c Config) *Router {
 	}
 	r := &core{Config: c, started: c.Clock(), flights: flights{joins: underLease}}
 	r.closing, r.close = context.WithCancel(context.Background())
+	r.remote, _ = warm.As[warm.Remote](c.Warm)
 	r.queue = newQueue(c.Warm, c.Committers, c.CommitTimeout, c.Recorder)
+	r.queue.away, r.queue.closing = r.warmAway, r.closing
 	r.watchers = newFeedReader(c.Warm)
 	if store, ok := hot.As[hot.Epochal](c.Hot); ok {
 		r.epochs = epochs{store: store, every: c.EpochEvery}

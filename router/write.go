@@ -54,7 +54,7 @@ func (r *Router) commit(ctx context.Context, p *policy, m *mutation) (*tiering.R
 		default:
 			return r.receipt(ctx, p, m, hotOK)
 		}
-		m.done = nil
+		m.done, m.doubt = nil, nil
 	}
 }
 
@@ -68,8 +68,9 @@ func (r *Router) reviveNamespace(ctx context.Context, ns string) error {
 	return r.fixClass(ctx, ns, p.Policy)
 }
 
-// once sends m through one commit. The caller may leave early with the
-// context's error: the commit goes on, and hot is settled behind it.
+// once sends m through one commit. The caller may leave early, with the
+// context's error or because warm went away: the commit goes on, and hot is
+// settled behind it.
 func (r *core) once(ctx context.Context, p *policy, m *mutation) (hotOK bool, err error) {
 	if err := r.enter(); err != nil {
 		return false, err
@@ -80,7 +81,10 @@ func (r *core) once(ctx context.Context, p *policy, m *mutation) (hotOK bool, er
 			r.background.Done()
 		}
 	}()
-	m.done = make(chan struct{})
+	if r.warmAway() {
+		return false, errAway()
+	}
+	m.begin()
 	mark := r.markHot(ctx, m.key)
 	if err := r.queue.submit(m); err != nil {
 		return false, errors.Join(err, r.unmark(mark))
@@ -88,15 +92,18 @@ func (r *core) once(ctx context.Context, p *policy, m *mutation) (hotOK bool, er
 	select {
 	case <-m.done:
 		return r.settle(ctx, p, m, mark), nil
+	case <-m.doubt:
+		err = m.doubtErr
 	case <-ctx.Done():
-		stays = false
-		go func() {
-			defer r.background.Done()
-			<-m.done
-			r.settle(context.Background(), p, m, mark)
-		}()
-		return false, ctx.Err()
+		err = ctx.Err()
 	}
+	stays = false
+	go func() {
+		defer r.background.Done()
+		<-m.done
+		r.settle(context.Background(), p, m, mark)
+	}()
+	return false, err
 }
 
 // hotMark is a write that is pending in hot.
@@ -126,6 +133,9 @@ func (r *core) stands(m hotMark) bool { return m.taken() && m.epoch == r.hotEpoc
 func (r *core) settle(ctx context.Context, p *policy, m *mutation, mark hotMark) bool {
 	r.flights.outdate(m.key)
 	if errors.Is(m.err, warm.ErrOutcomeUnknown) {
+		if !r.stands(mark) {
+			r.missed(r.hotEpoch())
+		}
 		return false // the mark lapses to empty, whatever becomes of the commit
 	}
 	r.advance(m.result.HotEpoch)
@@ -141,12 +151,16 @@ func (r *core) settle(ctx context.Context, p *policy, m *mutation, mark hotMark)
 	if stands {
 		set.Token = mark.token
 	}
+	e := r.hotEpoch()
 	err := r.onHot(ctx, func(ctx context.Context) error {
 		_, err := r.Hot.Set(ctx, set)
 		return err
 	})
 	if err != nil {
 		r.Recorder.HotMissed()
+	}
+	if err != nil && !stands {
+		r.missed(e)
 	}
 	return err == nil
 }
