@@ -85,7 +85,7 @@ func (row Row) versus(x, y []sample) Row {
 	row.Processor = median(ratios(x, y, thrift))
 	busy, took := 0.0, 0.0
 	for _, s := range slices.Concat(x, y) {
-		busy, took = busy+s.spent.elsewhere, took+s.took.Seconds()
+		busy, took = busy+s.spent.elsewhere, took+s.over.Seconds()
 		if s.spent.total() == 0 {
 			row.Processor = 0
 			return row

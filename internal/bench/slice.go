@@ -15,8 +15,8 @@ type sample struct {
 	n        int
 	rate     float64 // operations a second
 	p50, p99 time.Duration
-	took     time.Duration
-	spent    spent // by all of its operations
+	spent    spent         // by all of its operations
+	over     time.Duration // between the readings that spent comes from
 }
 
 // micros is processor time an operation, in microseconds.
@@ -36,6 +36,7 @@ func (b *bench) slice(ctx context.Context, name string, workers int, d time.Dura
 	defer fail(nil)
 	took := make([][]time.Duration, workers)
 	var wg sync.WaitGroup
+	asked := time.Now()
 	before := b.processors.read()
 	began := time.Now()
 	for w := range workers {
@@ -57,13 +58,14 @@ func (b *bench) slice(ctx context.Context, name string, workers int, d time.Dura
 	}
 	wg.Wait()
 	elapsed := time.Since(began)
+	over := time.Since(asked) // each program is read again after about as long
 	after := b.processors.read()
 	if err := context.Cause(ctx); err != nil {
 		return sample{}, err
 	}
 	all := slices.Concat(took...)
 	slices.Sort(all)
-	s := sample{n: len(all), rate: float64(len(all)) / elapsed.Seconds(), took: elapsed, spent: b.processors.between(before, after)}
+	s := sample{n: len(all), rate: float64(len(all)) / elapsed.Seconds(), spent: b.processors.between(before, after), over: over}
 	if s.n > 0 {
 		s.p50, s.p99 = all[s.n/2], all[min(s.n-1, s.n*99/100)]
 	}
