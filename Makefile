@@ -35,11 +35,12 @@ build: ## Build bin/tierd
 
 .PHONY: test
 test: ## Start Redis, PostgreSQL and S3 servers and run all tests with the race detector (PKG=./hot/... for some)
+	$(if $(filter ./...,$(PKG)),$(GO) test -count=1 -timeout=14m -run='^TestMachine$$' ./tiering/lifecycle)
 	GO=$(GO) scripts/test -race -count=1 -timeout=14m -p=$(P) $(PKG)
 
 .PHONY: quick
 quick: ## Run all tests without the race detector, cached
-	$(GO) test -timeout=5m $(PKG)
+	LIFECYCLE_SEQUENCES=60 $(GO) test -timeout=5m $(PKG)
 
 .PHONY: race
 race: ## Run the tests with the race detector on 1, 2 and 4 processors

@@ -86,7 +86,7 @@ type SegmentInfo struct {
 	Name    string
 	Tenant  string
 	State   SegmentState
-	Owner   string // name of the lease under which it was started
+	Owner   string // name of the lease under which it was started; a rebuild may note there what is left to do with it
 	Token   int64  // of that lease
 	Size    int64  // bytes of the object
 	RawSize int64  // bytes of the bodies in it

@@ -14,10 +14,10 @@ type past struct{ top, deleted int64 }
 // lives reports whether a rebuild would take it for a document that stands.
 func (p past) lives() bool { return p.top > p.deleted }
 
-// look notes what a finished segment keeps of keys that the catalog lists
-// nothing of. written is false when it lists all of its keys, so that the
-// segment may stay as it is. Written anew a key is listed with no version: a
-// later erase finds it, and retention knows what it judges.
+// look notes what a finished segment keeps of keys that the catalog lists no
+// version of. unlisted says that it lists not even the key: written anew the
+// segment is listed for it, with no version, so that a later erase finds it and
+// retention knows what it judges.
 //
 // Only a user's erase leaves records of a key that it took.
 func (x *eraser) look(ctx context.Context, s tiering.SegmentInfo, src *cold.Segment, kept []cold.Record) (unlisted bool, err error) {

@@ -33,7 +33,7 @@ import (
 const (
 	machineSequences     = 1000
 	machineSequencesRace = 60
-	machineEverything    = 200
+	machineEverything    = 500
 )
 
 // sequences is how many to run.
@@ -166,8 +166,8 @@ type machine struct {
 	sure   [2]int                // so much of the log a rebuild from that bucket has to bring back
 	top    map[tiering.Key]int64 // the highest version ever seen
 	bodies int
-	erased []string // bodies that must be nowhere
-	muted  func(tiering.Key) bool
+	erased []string              // bodies that must be nowhere
+	doubt  *tiering.EraseRequest // an erase that was interrupted: it may have been ordered or not
 	// past holds the last change of each owner before the one that a key went
 	// with: a rebuild may bring it back, as the deletion that it ended in.
 	past map[tiering.Key][]change
@@ -424,7 +424,7 @@ func (m *machine) replicate() {
 }
 
 func (m *machine) Pass(rt *rapid.T) {
-	m.clock.advance(rapid.SampledFrom([]time.Duration{2 * time.Minute, 61 * time.Minute, 3 * time.Hour, 31 * time.Hour}).Draw(rt, "pass"))
+	m.clock.advance(rapid.SampledFrom([]time.Duration{2 * time.Minute, 61 * time.Minute, 3 * time.Hour, 31 * time.Hour, 4 * day}).Draw(rt, "pass"))
 	m.no(m.engine.ConfirmClock(m.ctx))
 }
 
@@ -620,8 +620,7 @@ func (m *machine) adopt(sure int, report *lifecycle.RebuildReport) {
 	}
 	var why string
 	for n := len(m.log); n >= sure; n-- {
-		all := fold(m.log[:n])
-		if why = m.differs(heads, all); why != "" {
+		if why = m.differs(heads, m.log[:n]); why != "" {
 			continue
 		}
 		m.counts.lost.Add(int64(len(m.log) - n))
@@ -638,51 +637,79 @@ func (m *machine) adopt(sure int, report *lifecycle.RebuildReport) {
 	m.Fatalf("of %d changes %d were archived: %s\n%+v\nlog %+v", len(m.log), sure, why, report, m.log)
 }
 
-func (m *machine) differs(heads map[tiering.Key]warm.Head, all map[tiering.Key]change) string {
-	now := m.clock.Now()
+// differs says which key does not stand as the log has it. Of an erase in doubt
+// each key may have been taken or not.
+func (m *machine) differs(heads map[tiering.Key]warm.Head, log []change) string {
+	whole, left := fold(log), map[tiering.Key]change{}
+	if m.doubt != nil {
+		takes := takes(*m.doubt, log)
+		left = fold(slices.DeleteFunc(slices.Clone(log), takes))
+	}
 	for _, id := range machineIDs {
-		c, h := all[key(id)], heads[key(id)]
-		if m.muted != nil && m.muted(key(id)) {
+		k := key(id)
+		why := m.mismatch(whole[k], heads[k], m.past[k])
+		if why != "" && m.doubt != nil && m.mismatch(left[k], heads[k], append(slices.Clone(log), m.past[k]...)) == "" {
 			continue
 		}
-		if c.version == 0 && !h.Live(now) && slices.ContainsFunc(m.past[key(id)], func(c change) bool { return c.version == h.Version }) {
-			continue
-		}
-		stands := c.version > 0 && !c.op.Deleting()
-		switch got := h.Version > 0 && !h.Op.Deleting(); {
-		case got != stands, h.Version > 0 && h.Version != c.version, h.Version == 0 && c.version > 0 && !c.mayGo:
-			return fmt.Sprintf("%s is %s%d, want %s%d", id, h.Op, h.Version, c.op, c.version)
-		case got && (h.Digest != tiering.DigestOf([]byte(c.body)) || h.User != c.user):
-			return fmt.Sprintf("%s version %d has other bytes, or is of %q, want %q", id, h.Version, h.User, c.user)
-		case got && (h.ExpiresAt.IsZero() != c.expires.IsZero() || h.ExpiresAt.Before(c.expires) || h.ExpiresAt.Sub(c.expires) > now.Sub(c.at)):
-			return fmt.Sprintf("%s version %d expires at %s, want %s", id, h.Version, h.ExpiresAt, c.expires)
+		if why != "" {
+			return why
 		}
 	}
 	return ""
 }
 
-// drawErase is what an erase takes: the request, and whether it takes a change
-// when its key stands in all.
-func (m *machine) drawErase(rt *rapid.T) (tiering.EraseRequest, func(change) bool) {
+// mismatch says how a head differs from the change that it should stand at. One
+// that should not be there may be the end of what an owner before had.
+func (m *machine) mismatch(c change, h warm.Head, past []change) string {
+	now := m.clock.Now()
+	if c.version == 0 && !h.Live(now) && slices.ContainsFunc(past, func(p change) bool { return p.key == h.Key && p.version == h.Version }) {
+		return ""
+	}
+	stands := c.version > 0 && !c.op.Deleting()
+	switch got := h.Version > 0 && !h.Op.Deleting(); {
+	case got != stands, h.Version > 0 && h.Version != c.version, h.Version == 0 && c.version > 0 && !c.mayGo:
+		return fmt.Sprintf("%s is %s%d, want %s%d of %s", h.Key, h.Op, h.Version, c.op, c.version, c.key)
+	case got && (h.Digest != tiering.DigestOf([]byte(c.body)) || h.User != c.user):
+		return fmt.Sprintf("%s version %d has other bytes, or is of %q, want %q", h.Key, h.Version, h.User, c.user)
+	case got && (h.ExpiresAt.IsZero() != c.expires.IsZero() || h.ExpiresAt.Before(c.expires) || h.ExpiresAt.Sub(c.expires) > now.Sub(c.at)):
+		return fmt.Sprintf("%s version %d expires at %s, want %s", h.Key, h.Version, h.ExpiresAt, c.expires)
+	}
+	return ""
+}
+
+func (m *machine) drawErase(rt *rapid.T) tiering.EraseRequest {
 	no := false
 	r := tiering.EraseRequest{DryRun: &no}
 	switch rapid.IntRange(0, 2).Draw(rt, "subject") {
 	case 0:
 		r.Namespace, r.ID = "notes", m.id(rt).ID
-		return r, func(c change) bool { return c.key.ID == r.ID }
 	case 1:
 		r.Namespace, r.Prefix = "notes", rapid.SampledFrom([]string{"a/", "b/"}).Draw(rt, "prefix")
-		return r, func(c change) bool { return strings.HasPrefix(c.key.ID, r.Prefix) }
+	default:
+		r.User = rapid.SampledFrom([]string{"ann", "bob"}).Draw(rt, "who")
 	}
-	r.User = rapid.SampledFrom([]string{"ann", "bob"}).Draw(rt, "who")
-	all := m.standing()
-	return r, func(c change) bool { return c.user == r.User || all[c.key].user == r.User }
+	return r
+}
+
+// takes says which changes of a log an erase takes. A user takes a key whole
+// that is his in the end.
+func takes(r tiering.EraseRequest, log []change) func(change) bool {
+	all := fold(log)
+	return func(c change) bool {
+		switch {
+		case r.ID != "":
+			return c.key.ID == r.ID
+		case r.Prefix != "":
+			return strings.HasPrefix(c.key.ID, r.Prefix)
+		}
+		return c.user == r.User || all[c.key].user == r.User
+	}
 }
 
 func (m *machine) Erase(rt *rapid.T) {
-	r, takes := m.drawErase(rt)
+	r := m.drawErase(rt)
 	m.erase(r)
-	m.forget(r.User, takes)
+	m.forget(r)
 	m.hidden()
 }
 
@@ -698,7 +725,8 @@ func (m *machine) erase(r tiering.EraseRequest) {
 
 // forget takes what was erased out of the model. A user's key leaves warm whole;
 // what earlier owners had there and deleted may stay in cold.
-func (m *machine) forget(user string, takes func(change) bool) {
+func (m *machine) forget(r tiering.EraseRequest) {
+	takes := takes(r, m.log)
 	var left []change
 	sure := m.sure
 	for i, c := range m.log {
@@ -706,7 +734,7 @@ func (m *machine) forget(user string, takes func(change) bool) {
 			left = append(left, c)
 			continue
 		}
-		if user != "" && c.user != user {
+		if r.User != "" && c.user != r.User {
 			m.past[c.key] = append(m.past[c.key], c)
 		} else if c.body != "" {
 			m.erased = append(m.erased, c.body)
@@ -808,17 +836,13 @@ func (m *machine) interrupted(rt *rapid.T, e *lifecycle.Engine, over func()) {
 	m.expired()
 }
 
-// interruptedErase: it may have been ordered or not. Nothing is asked about its
-// subject until it was done once more, perhaps by a store rebuilt meanwhile.
+// interruptedErase: it may have been ordered or not, until it was done once more,
+// perhaps by a store rebuilt meanwhile.
 func (m *machine) interruptedErase(rt *rapid.T, e *lifecycle.Engine, over func()) {
-	r, takes := m.drawErase(rt)
+	r := m.drawErase(rt)
 	_, _ = e.Erase(m.ctx, tenant, r)
 	over()
-	subject := map[tiering.Key]bool{}
-	for _, c := range m.log {
-		subject[c.key] = subject[c.key] || takes(c)
-	}
-	m.muted = func(k tiering.Key) bool { return subject[k] }
+	m.doubt = &r
 	if rapid.Bool().Draw(rt, "rebuild between") {
 		m.Rebuild(rt)
 	}
@@ -831,8 +855,8 @@ func (m *machine) interruptedErase(rt *rapid.T, e *lifecycle.Engine, over func()
 		m.counts.resumed.Add(1)
 	}
 	m.erase(r)
-	m.forget(r.User, takes)
-	m.muted = nil
+	m.forget(r)
+	m.doubt = nil
 	m.hidden()
 }
 

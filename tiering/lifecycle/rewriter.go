@@ -129,8 +129,8 @@ func (w *rewriter) renew(ctx context.Context) error {
 
 // cleanStranger takes out of an object that the catalog does not know what is
 // taken. The rest stays a stranger, under a new name: nobody can be certain that
-// it lies anywhere else. read is false for an object of another tenant than the
-// one asked for ("": any), or one that is gone.
+// it lies anywhere else. An object of another tenant than the one asked for ("":
+// any) is left alone.
 func (w *rewriter) cleanStranger(ctx context.Context, o looseObject, tenant string, taken func(*cold.Segment, cold.Record) bool) (found bool, err error) {
 	src, err := w.openStranger(ctx, o)
 	if err != nil || src == nil || tenant != "" && src.Tenant() != tenant {
