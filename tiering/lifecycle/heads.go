@@ -1,11 +1,11 @@
 package lifecycle
 
 import (
-	"bytes"
 	"context"
 	"crypto/sha256"
 	"errors"
 	"runtime"
+	"slices"
 	"sync"
 	"time"
 
@@ -88,12 +88,21 @@ type tenantHeads struct {
 func (r *rebuild) gather(ctx context.Context, c coverage, orders []Order) (*tenantHeads, error) {
 	t := &tenantHeads{keys: map[tiering.Key]*found{}}
 	var mu sync.Mutex
+	known := func(key tiering.Key) int64 {
+		mu.Lock()
+		defer mu.Unlock()
+		if f := t.keys[key]; f != nil {
+			return f.made.Version
+		}
+		return 0
+	}
 	g, gctx := errgroup.WithContext(ctx)
 	g.SetLimit(min(runtime.GOMAXPROCS(0), 4))
-	for _, st := range c.stretches {
-		for _, o := range st.counting() {
+	// The newest first: of what comes later most is superseded, and not copied.
+	for _, st := range slices.Backward(c.stretches) {
+		for _, o := range slices.Backward(st.counting()) {
 			g.Go(func() error {
-				red, err := r.reduce(gctx, o, st.to, orders)
+				red, err := r.reduce(gctx, o, st.to, orders, known)
 				if err != nil {
 					return err
 				}
@@ -134,8 +143,9 @@ type reduced struct {
 }
 
 // reduce reads one segment whole and keeps of each key what may become its
-// head. It notes on o what trims its locations later.
-func (r *rebuild) reduce(ctx context.Context, o *object, to int64, orders []Order) (reduced, error) {
+// head: not the bytes of a version below the one that is known of the key by
+// then. It notes on o what trims its locations later.
+func (r *rebuild) reduce(ctx context.Context, o *object, to int64, orders []Order, known func(tiering.Key) int64) (reduced, error) {
 	s, data, err := openWhole(ctx, r.bucket, o)
 	if err != nil {
 		return reduced{}, err
@@ -143,7 +153,8 @@ func (r *rebuild) reduce(ctx context.Context, o *object, to int64, orders []Orde
 	o.sha, o.lastAt, o.limits, o.taken = sha256.Sum256(data), time.Time{}, nil, false
 	var out reduced
 	at := taker{lineage: r.lineage, epoch: o.epoch, orders: orders}
-	var f found // of the key that is being read
+	var f found     // of the key that is being read
+	var body []byte // of f.made
 	var beyond bool
 	var limit int64
 	flush := func() {
@@ -158,13 +169,15 @@ func (r *rebuild) reduce(ctx context.Context, o *object, to int64, orders []Orde
 			o.limits[key] = limit
 		}
 		if f.made.Version > 0 || f.last.Version > 0 || f.erased > 0 {
-			// A clone, because a body keeps all of its block in memory.
-			f.size, f.body, f.made.Body = int64(len(f.made.Body)), bytes.Clone(f.made.Body), nil
+			f.size = int64(len(body))
+			if f.made.Op == tiering.OpPut && f.made.Version >= known(key) {
+				f.body = append(make([]byte, 0, len(body)), body...)
+			}
 			out.keys = append(out.keys, f)
 		}
-		f, beyond, limit = found{}, false, 0
+		f, body, beyond, limit = found{}, body[:0], false, 0
 	}
-	for rec, err := range s.Records() {
+	for rec, err := range s.Stream() {
 		if err != nil {
 			return reduced{}, &damagedError{o, err}
 		}
@@ -188,9 +201,10 @@ func (r *rebuild) reduce(ctx context.Context, o *object, to int64, orders []Orde
 		}
 		if rec.Op.Versioned() {
 			out.versions++
-			f.made, limit = rec, rec.Version
+			body = append(body[:0], rec.Body...) // the record's holds for this turn only
+			limit, rec.Body = rec.Version, nil
+			f.made = rec
 		}
-		rec.Body = nil
 		f.last = rec
 	}
 	flush()

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/oklog/ulid/v2"
+	"golang.org/x/sync/errgroup"
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/tiering"
@@ -22,6 +23,10 @@ const (
 	restoreKeys  = 1000
 	restoreBytes = 4 << 20
 )
+
+// restoreAhead is how many transactions are made ready or taken at once: warm
+// compresses bodies before it waits for its turn to write.
+const restoreAhead = 2
 
 // progressCount counts bytes read, from many goroutines.
 type progressCount struct{ n atomic.Int64 }
@@ -39,7 +44,21 @@ func (r *rebuild) restore(ctx context.Context, tenant string, c coverage, heads 
 	r.report.Gaps = append(r.report.Gaps, c.gaps...)
 	r.report.Versions += heads.versions
 	r.report.Erased += heads.erased
-	w := &tenantWriter{rebuild: r, tenant: tenant, heads: heads, shifts: shifts, missing: map[*object]bool{}}
+	// The next transaction is made ready while warm takes the one before.
+	group, gctx := errgroup.WithContext(ctx)
+	group.SetLimit(restoreAhead)
+	w := &tenantWriter{rebuild: r, tenant: tenant, heads: heads, shifts: shifts, missing: map[*object]bool{}, group: group}
+	err := w.all(gctx, c)
+	if failed := group.Wait(); failed != nil {
+		return failed // what made the others end
+	}
+	part.Documents = w.documentCount
+	r.report.Tenants = append(r.report.Tenants, part)
+	return err
+}
+
+// all writes everything of the tenant, or hands it to the group.
+func (w *tenantWriter) all(ctx context.Context, c coverage) error {
 	if err := w.namespaces(ctx); err != nil {
 		return err
 	}
@@ -50,7 +69,7 @@ func (r *rebuild) restore(ctx context.Context, tenant string, c coverage, heads 
 		for _, o := range st.objects {
 			if !o.starts(st.to) {
 				if !o.damaged {
-					r.report.Left++
+					w.report.Left++
 				}
 				continue
 			}
@@ -59,9 +78,7 @@ func (r *rebuild) restore(ctx context.Context, tenant string, c coverage, heads 
 			}
 		}
 	}
-	part.Documents = w.documentCount
-	r.report.Tenants = append(r.report.Tenants, part)
-	return w.flush(ctx)
+	return nil
 }
 
 // settle notes in the marker what counts of a tenant, and returns by how much
@@ -119,6 +136,7 @@ type tenantWriter struct {
 	shifts        map[string]time.Duration // by epoch
 	policies      map[string]tiering.Policy
 	missing       map[*object]bool // segments to read again for bodies
+	group         *errgroup.Group  // of what is handed to warm
 	batch         []warm.Restored
 	bytes         int
 	documentCount int64
@@ -172,15 +190,14 @@ func (w *tenantWriter) documents(ctx context.Context) error {
 			w.missing[f.from] = true
 			continue
 		}
-		if err := w.write(ctx, f); err != nil {
-			return err
-		}
+		w.write(ctx, f)
 	}
-	return w.flush(ctx)
+	w.flush(ctx)
+	return ctx.Err()
 }
 
 // write adds one key to the transaction that is gathered.
-func (w *tenantWriter) write(ctx context.Context, f *found) error {
+func (w *tenantWriter) write(ctx context.Context, f *found) {
 	k := warm.Restored{Head: w.moved(f), Body: f.body, Query: f.last.Query}
 	f.body, f.written = nil, true
 	if k.Head.Op.Deleting() {
@@ -193,18 +210,20 @@ func (w *tenantWriter) write(ctx context.Context, f *found) error {
 	}
 	w.batch = append(w.batch, k)
 	if w.bytes += len(k.Body); len(w.batch) >= restoreKeys || w.bytes >= restoreBytes {
-		return w.flush(ctx)
+		w.flush(ctx)
 	}
-	return nil
 }
 
-func (w *tenantWriter) flush(ctx context.Context) error {
+// flush hands the transaction that is gathered to warm.
+func (w *tenantWriter) flush(ctx context.Context) {
 	if len(w.batch) == 0 {
-		return nil
+		return
 	}
-	err := w.Warm.RestoreKeys(ctx, w.batch)
-	w.batch, w.bytes = w.batch[:0], 0
-	return tiering.Wrap(err, "restore keys", tiering.Warm, tiering.Key{})
+	batch := w.batch
+	w.batch, w.bytes = nil, 0
+	w.group.Go(func() error {
+		return tiering.Wrap(w.Warm.RestoreKeys(ctx, batch), "restore keys", tiering.Warm, tiering.Key{})
+	})
 }
 
 // moved returns the head as it stands in the new life: the expiry of a session
@@ -243,9 +262,10 @@ func (w *tenantWriter) segment(ctx context.Context, o *object) error {
 	if o.taken {
 		info.Owner = unfinishedErase
 	}
-	if err := w.Warm.RestoreSegment(ctx, info, w.locations(s, o)); err != nil {
-		return tiering.Wrap(err, "restore "+o.name, tiering.Warm, tiering.Key{})
-	}
+	locations := w.locations(s, o)
+	w.group.Go(func() error {
+		return tiering.Wrap(w.Warm.RestoreSegment(ctx, info, locations), "restore "+o.name, tiering.Warm, tiering.Key{})
+	})
 	w.report.Segments++
 	w.report.RawSize += o.raw
 	if o.taken {
@@ -353,11 +373,10 @@ func (w *tenantWriter) missingBodies(ctx context.Context, o *object) error {
 			continue
 		}
 		f.body = rec.Body
-		if err := w.write(ctx, f); err != nil {
-			return err
-		}
+		w.write(ctx, f)
 	}
-	return w.flush(ctx)
+	w.flush(ctx)
+	return ctx.Err()
 }
 
 // startOf reads the time at which a segment was begun from its name.
