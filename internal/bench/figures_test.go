@@ -138,11 +138,11 @@ func TestSpentBetween(t *testing.T) {
 	p := processors{postmaster: 10, redis: 20}
 	before := map[int]process{
 		10: {id: 10, name: "postgres", used: 5}, 11: {id: 11, parent: 10, name: "postgres", used: 3}, 12: {id: 12, parent: 10, name: "postgres", used: 100},
-		20: {id: 20, name: "redis-server", used: 7}, 30: {id: 30, name: "cc1", used: 50}, 40: {id: 40, name: "minio", used: 1},
+		20: {id: 20, name: "redis-server", used: 7}, 30: {id: 30, name: "cc1", began: "1", used: 50}, 40: {id: 40, name: "minio", used: 1},
 	}
 	after := map[int]process{
 		10: {id: 10, name: "postgres", used: 6}, 11: {id: 11, parent: 10, name: "postgres", used: 5}, 13: {id: 13, parent: 10, name: "postgres", used: 1},
-		20: {id: 20, name: "redis-server", used: 8}, 30: {id: 30, name: "go", used: 2}, 40: {id: 40, name: "minio", used: 9},
+		20: {id: 20, name: "redis", used: 8}, 30: {id: 30, name: "go", began: "2", used: 2}, 40: {id: 40, name: "minio", used: 9},
 	}
 	if got, want := p.between(before, after), (spent{postgres: 4, redis: 1, elsewhere: 2}); got != want {
 		t.Errorf("%+v, want %+v", got, want)

@@ -74,7 +74,7 @@ func (p processors) between(before, after map[int]process) (s spent) {
 	self := os.Getpid()
 	for id, x := range after {
 		used := x.used
-		if earlier := before[id]; earlier.name == x.name {
+		if earlier := before[id]; earlier.began == x.began {
 			used = max(0, used-earlier.used)
 		}
 		switch {
@@ -94,11 +94,13 @@ func (p processors) between(before, after map[int]process) (s spent) {
 type process struct {
 	id, parent int
 	name       string
+	began      string  // which process of that id
 	used       float64 // seconds
 }
 
 // readProcess parses /proc/ID/stat: "id (name) state parent ...", where the
-// fields 14 and 15 are ticks of 10 ms in user and system mode.
+// fields 14 and 15 are ticks of 10 ms in user and system mode, and 22 is when
+// it began. The name may change.
 func readProcess(id string) (p process, ok bool) {
 	text, err := os.ReadFile("/proc/" + id + "/stat")
 	if err != nil {
@@ -110,11 +112,11 @@ func readProcess(id string) (p process, ok bool) {
 		return p, false
 	}
 	fields := strings.Fields(rest[end+2:])
-	if len(fields) < 13 {
+	if len(fields) < 20 {
 		return p, false
 	}
 	var user, system int
 	_, err = fmt.Sscan(before+" "+fields[1]+" "+fields[11]+" "+fields[12], &p.id, &p.parent, &user, &system)
-	p.name, p.used = rest[:end], float64(user+system)/100
+	p.name, p.began, p.used = rest[:end], fields[19], float64(user+system)/100
 	return p, err == nil
 }
