@@ -150,7 +150,47 @@ func (x *eraser) clearHot(ctx context.Context) error {
 			}
 		}
 	}
-	return nil
+	return x.scrubHot(ctx)
+}
+
+// scrubHot has hot forget what it keeps of the subject and does not serve:
+// under epochs that are over, also of earlier lives of the store, and in files
+// of its own.
+func (x *eraser) scrubHot(ctx context.Context) error {
+	store, ok := hot.As[hot.Scrubber](x.Hot)
+	if !ok {
+		return nil
+	}
+	lives, err := x.earlierLives(ctx)
+	if err != nil {
+		return err
+	}
+	return tiering.Wrap(store.Scrub(ctx, lives), "scrub", tiering.Hot, tiering.Key{})
+}
+
+// earlierLives are the epochs of warm that went before this one, as the markers
+// in either bucket tell.
+func (x *eraser) earlierLives(ctx context.Context) (lives []string, err error) {
+	now, err := x.Warm.Epoch(ctx)
+	if err != nil {
+		return nil, err
+	}
+	seen := map[string]bool{now: true}
+	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+		markers, err := readMarkers(ctx, x.Archive.Bucket(c))
+		if err != nil {
+			return nil, err
+		}
+		for _, m := range markers {
+			for _, l := range m.Lives() {
+				if !seen[l.Epoch] {
+					seen[l.Epoch] = true
+					lives = append(lives, l.Epoch)
+				}
+			}
+		}
+	}
+	return lives, nil
 }
 
 // dropStale drops a value of the subject that warm does not have.
