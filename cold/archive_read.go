@@ -143,14 +143,19 @@ func eitherCopy[T any](ctx context.Context, a *Archive, name string, read func(c
 	var worst error
 	order := a.order()
 	for i, c := range order {
-		v, err := patiently(ctx, a.patience, i+1 < len(order), c, read)
+		began := time.Now()
+		v, err := patiently(ctx, a.patienceWith(c, i+1 == len(order)), c, read)
 		code := tiering.CodeOf(err)
 		if err == nil || code == tiering.CodeNotFound || code == tiering.CodeInvalid {
 			a.judges[c].Sound()
+			a.failed[c].Store(0)
 			return v, c, err
 		}
 		if ctx.Err() != nil {
-			return none, c, err // the caller's time is up: that says nothing of the copy
+			if time.Since(began) >= a.patience {
+				a.failed[c].Store(time.Now().UnixNano())
+			} // else the caller's time was up: that says nothing of the copy
+			return none, c, err
 		}
 		if code != tiering.CodeCorrupt {
 			a.failed[c].Store(time.Now().UnixNano())
@@ -166,9 +171,9 @@ func eitherCopy[T any](ctx context.Context, a *Archive, name string, read func(c
 	return none, order[1], worst
 }
 
-// patiently bounds a read when there is another copy to turn to.
-func patiently[T any](ctx context.Context, limit time.Duration, bound bool, c tiering.Copy, read func(context.Context, tiering.Copy) (T, error)) (T, error) {
-	if bound {
+// patiently bounds a read, unless limit is 0.
+func patiently[T any](ctx context.Context, limit time.Duration, c tiering.Copy, read func(context.Context, tiering.Copy) (T, error)) (T, error) {
+	if limit > 0 {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithTimeout(ctx, limit)
 		defer cancel()
@@ -176,13 +181,32 @@ func patiently[T any](ctx context.Context, limit time.Duration, bound bool, c ti
 	return read(ctx, c)
 }
 
+// patienceWith is how long a read waits for a copy. One that could not be
+// reached, and has not served since, gets a short trial: that it is still away
+// must not cost every reader the whole of it. The copy asked last has all the
+// time of the context, but for a while after it could not be reached.
+func (a *Archive) patienceWith(c tiering.Copy, last bool) time.Duration {
+	switch failed := a.failed[c].Load(); {
+	case last && a.cooling(c):
+		return a.patience / 3
+	case last:
+		return 0
+	case failed != 0:
+		return a.patience / 10
+	}
+	return a.patience
+}
+
+// cooling reports whether a copy could not be reached a short while ago.
+func (a *Archive) cooling(c tiering.Copy) bool {
+	at := a.failed[c].Load()
+	return at != 0 && time.Since(time.Unix(0, at)) <= a.cooldown
+}
+
 // order puts a copy last that could not be reached lately, or of which too much
 // was corrupt: it is asked only where the other does not serve.
 func (a *Archive) order() [2]tiering.Copy {
-	cool := func(c tiering.Copy) bool {
-		at := a.failed[c].Load()
-		return (at == 0 || time.Since(time.Unix(0, at)) > a.cooldown) && !a.judges[c].Open()
-	}
+	cool := func(c tiering.Copy) bool { return !a.cooling(c) && !a.judges[c].Open() }
 	if !cool(tiering.Primary) && cool(tiering.Backup) {
 		return [2]tiering.Copy{tiering.Backup, tiering.Primary}
 	}

@@ -34,6 +34,9 @@ type Background interface {
 // changed under it.
 const moveTries = 5
 
+// demotePatience is how long a move by hand waits for the buckets.
+const demotePatience = 10 * time.Second
+
 // demoteRetry is how long a caller should wait for two verified copies.
 const demoteRetry = time.Second
 
@@ -112,10 +115,7 @@ func (r *Router) demote(ctx context.Context, h warm.Head, now time.Time) (bool, 
 			now = used
 		}
 	}
-	if err := r.awaitCopies(ctx, h); err != nil {
-		return false, err
-	}
-	if err := r.proven(ctx, h); err != nil {
+	if err := r.behindCopies(ctx, h); err != nil {
 		return false, err
 	}
 	done, err := r.Warm.Demote(ctx, h.Key, h.Version, now)
@@ -124,6 +124,17 @@ func (r *Router) demote(ctx context.Context, h warm.Head, now time.Time) (bool, 
 	}
 	r.clearHot(ctx, h.Key)
 	return true, nil
+}
+
+// behindCopies makes sure of two verified copies, or is unavailable: also where
+// a bucket does not answer, which must not hold the caller for long.
+func (r *Router) behindCopies(ctx context.Context, h warm.Head) error {
+	ctx, cancel := context.WithTimeout(ctx, demotePatience)
+	defer cancel()
+	if err := r.awaitCopies(ctx, h); err != nil {
+		return err
+	}
+	return r.proven(ctx, h)
 }
 
 // proven reads the version back from both copies before its bytes leave warm.

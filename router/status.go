@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"time"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -9,6 +10,9 @@ import (
 // archiveReader is the reader of the feed that writes segments. Its position is
 // how far cold has come.
 const archiveReader = "archive"
+
+// pingPatience is how long status waits for a bucket.
+const pingPatience = 2 * time.Second
 
 // Ready reports whether requests can be served: warm can commit.
 func (r *core) Ready(ctx context.Context) error {
@@ -28,7 +32,9 @@ func (r *Router) Status(ctx context.Context) (*tiering.NodeStatus, error) {
 	s.Ready = r.Ready(ctx) == nil
 	s.Tiers = append(s.Tiers, r.hotStatus(ctx, s), r.warmStatus(ctx, s))
 	if r.Archive != nil {
-		for c, err := range r.Archive.Ping(ctx) {
+		asked, cancel := context.WithTimeout(ctx, pingPatience)
+		defer cancel()
+		for c, err := range r.Archive.Ping(asked) {
 			t := tierStatus(tiering.Cold, tiering.Copy(c).String(), err)
 			t.Driver = [2]string{r.Drivers.Primary, r.Drivers.Backup}[c]
 			s.Tiers = append(s.Tiers, t)

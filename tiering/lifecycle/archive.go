@@ -32,8 +32,10 @@ func (e *Engine) archiveWhenDue(ctx context.Context, l warm.Lease) (time.Duratio
 }
 
 func (e *Engine) archiveIfDue(ctx context.Context, l warm.Lease) (r run, wait time.Duration, err error) {
-	e.archiving.Lock()
-	defer e.archiving.Unlock()
+	if err := e.archiving.take(ctx); err != nil {
+		return r, 0, err
+	}
+	defer e.archiving.give()
 	if r, err = e.nextRun(ctx); err != nil {
 		return r, 0, err
 	}
@@ -63,9 +65,12 @@ func (e *Engine) awaitFeed(ctx context.Context, after int64) error {
 	return nil
 }
 
-// Flush has everything archived that is in the feed now. Where another daemon
+// Flush has everything archived that was committed before. Where another daemon
 // holds the archive's lease it waits for that one, or takes over from it.
 func (e *Engine) Flush(ctx context.Context) error {
+	if err := e.settleFeed(ctx); err != nil {
+		return err
+	}
 	_, last, err := e.Warm.FeedBounds(ctx)
 	if err != nil {
 		return err
@@ -85,14 +90,27 @@ func (e *Engine) Flush(ctx context.Context) error {
 	}
 }
 
+// settleFeed has everything that was committed in the feed.
+func (e *Engine) settleFeed(ctx context.Context) error {
+	if s, ok := warm.As[warm.Settler](e.Warm); ok {
+		return s.Settle(ctx)
+	}
+	return nil
+}
+
 // flushPoll is how often a flush looks whether another daemon has archived.
 const flushPoll = 100 * time.Millisecond
 
 // FlushIfFree is Flush that fails with lease_held at once where another daemon
 // archives.
 func (e *Engine) FlushIfFree(ctx context.Context) error {
-	e.archiving.Lock()
-	defer e.archiving.Unlock()
+	if err := e.settleFeed(ctx); err != nil {
+		return err
+	}
+	if err := e.archiving.take(ctx); err != nil {
+		return err
+	}
+	defer e.archiving.give()
 	for {
 		l, ok, err := e.Warm.Acquire(ctx, ArchiveReader, e.Holder, e.LeaseTTL)
 		if err != nil {

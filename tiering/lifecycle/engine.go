@@ -96,7 +96,7 @@ func (discard) Parked(int) {}
 // methods may be called at any time, from any goroutine.
 type Engine struct {
 	Config
-	archiving sync.Mutex // one archive step at a time in this process
+	archiving turn // one archive step at a time in this process
 	erasures  erasures
 	merges    merges    // what is known of segments between two runs of merge
 	suspects  suspects  // segments of which a read found a copy bad
@@ -143,7 +143,7 @@ func New(c Config) *Engine {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{Config: c, parked: map[string]*tiering.ParkedMove{}}
+	return &Engine{Config: c, archiving: make(turn, 1), parked: map[string]*tiering.ParkedMove{}}
 }
 
 // Run works until ctx ends, then returns when every worker has stopped.
@@ -238,6 +238,21 @@ func (e *Engine) stillHeld(ctx context.Context, l warm.Lease) error {
 	}
 	return nil
 }
+
+// turn is a lock that is waited for no longer than a context lasts: who holds
+// it may wait for a bucket that does not answer.
+type turn chan struct{}
+
+func (t turn) take(ctx context.Context) error {
+	select {
+	case t <- struct{}{}:
+		return nil
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+func (t turn) give() { <-t }
 
 // sleep waits for d, false when ctx ended first.
 func sleep(ctx context.Context, d time.Duration) bool {

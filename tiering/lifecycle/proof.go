@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -51,10 +52,15 @@ func (e *Engine) provenAt(ctx context.Context, loc tiering.Location, version int
 		Detail: "a cold copy of the version could not be read back: its bytes stay in warm until both can"}
 }
 
+// pingPatience is how long a sweep waits for a bucket.
+const pingPatience = 10 * time.Second
+
 // bothReachable keeps a sweep from trying every document while a bucket is
 // down: nothing may leave warm then.
 func (s *sweeper) bothReachable(ctx context.Context) bool {
-	errs := s.Archive.Ping(ctx)
+	asked, cancel := context.WithTimeout(ctx, pingPatience)
+	defer cancel()
+	errs := s.Archive.Ping(asked)
 	err := errors.Join(errs[:]...)
 	if err != nil {
 		s.park("demote", "everything", parkAfter, err)
