@@ -6,6 +6,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tierd/tierd/warm"
 )
 
 func TestDaemonsThatStartTogetherMigrateOnce(t *testing.T) {
@@ -95,11 +100,16 @@ func TestBehindAPooler(t *testing.T) {
 	if cur, err := s.Load(t.Context(), noteKey("a")); err != nil || string(cur.Body) != `{"b":1.10}` {
 		t.Errorf("%s, %v", cur.Body, err)
 	}
-	var prepared, timeout string
-	if err := s.writers.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM pg_prepared_statements)::text, (SELECT source FROM pg_settings WHERE name = 'statement_timeout')`).Scan(&prepared, &timeout); err != nil {
-		t.Fatal(err)
+	if _, err := s.Commit(t.Context(), &warm.Batch{ID: uuid.New(), Changes: []warm.Change{{Key: noteKey("b"), Rows: []warm.Row{putRow(`1`)}}, {Key: noteKey("c"), Rows: []warm.Row{putRow(`1`), putRow(`2`)}}}}); err != nil {
+		t.Error(err)
 	}
-	if prepared != "0" || timeout == "client" {
-		t.Errorf("%s prepared statements, statement_timeout set by %s", prepared, timeout)
+	for _, pool := range []*pgxpool.Pool{s.committers, s.writers} {
+		var prepared, timeout string
+		if err := pool.QueryRow(t.Context(), `SELECT (SELECT count(*) FROM pg_prepared_statements)::text, (SELECT source FROM pg_settings WHERE name = 'statement_timeout')`).Scan(&prepared, &timeout); err != nil {
+			t.Fatal(err)
+		}
+		if prepared != "0" || timeout == "client" {
+			t.Errorf("%s prepared statements, statement_timeout set by %s", prepared, timeout)
+		}
 	}
 }

@@ -140,6 +140,12 @@ func crash(t *testing.T, u string) {
 		t.Fatal(err)
 	}
 	defer c.Close(context.WithoutCancel(ctx))
+	// Another session looks on: what it sees stands still for a transaction.
+	looks, err := pgx.Connect(ctx, u)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer looks.Close(context.WithoutCancel(ctx))
 	tx, err := c.Begin(ctx)
 	if err != nil {
 		t.Fatal(err)
@@ -164,11 +170,11 @@ func crash(t *testing.T, u string) {
 			t.Fatalf("the commit did not wait: %v", err)
 		default:
 		}
-		if err := tx.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE pg_backend_pid() = ANY (pg_blocking_pids(pid)))`).Scan(&waits); err != nil {
+		if err := looks.QueryRow(ctx, `SELECT EXISTS (SELECT 1 FROM pg_stat_activity WHERE $1::int = ANY (pg_blocking_pids(pid)))`, c.PgConn().PID()).Scan(&waits); err != nil {
 			t.Fatal(err)
 		}
 	}
-	if _, err := tx.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid()`); err != nil {
+	if _, err := looks.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = current_database() AND pid <> pg_backend_pid() AND pid <> $1::int`, c.PgConn().PID()); err != nil {
 		t.Fatal(err)
 	}
 	if err := <-done; err == nil {

@@ -84,7 +84,36 @@ func BenchmarkPromises(b *testing.B) {
 				}
 				fmt.Fprintf(&table, "%-22s %8.0f writes/s  %5.2f x straight  %6.0f bytes of WAL\n", c.name, median(rates[i]), median(ratios), c.wal(b))
 			}
-			b.Logf("%d writers\n%s", writers, &table)
+			fmt.Printf("%d writers\n%s", writers, &table)
+		})
+	}
+}
+
+// BenchmarkHotKey says what a put costs of a key that has no version, and of one
+// that has 100,000.
+//
+//	go test -run '^$' -bench BenchmarkHotKey -benchtime 500x ./warm/postgres
+func BenchmarkHotKey(b *testing.B) {
+	s := open(b, testURL(b), nil)
+	begin(b, s)
+	for _, versions := range []int{0, 100_000} {
+		b.Run(fmt.Sprintf("versions=%d", versions), func(b *testing.B) {
+			key := noteKey(fmt.Sprint("hot", versions))
+			for made := 0; made < versions; made += 500 {
+				c := warm.Change{Key: key}
+				for range 500 {
+					c.Rows = append(c.Rows, putRow(`1`))
+				}
+				if _, err := commitOne(s, c); err != nil {
+					b.Fatal(err)
+				}
+			}
+			b.ResetTimer()
+			for range b.N {
+				if _, err := commitOne(s, warm.Change{Key: key, Rows: []warm.Row{putRow(`2`)}}); err != nil {
+					b.Fatal(err)
+				}
+			}
 		})
 	}
 }

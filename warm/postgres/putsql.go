@@ -53,11 +53,11 @@ const liveHead = `(h.op = 1 AND (h.expires = 0 OR h.expires > excluded.created O
 // locked: seqs of batches with a key in common are in the order of their
 // commits.
 const putsStatement = `WITH clock AS MATERIALIZED (SELECT ` + nowFrom + ` AS now),
-{{changes}}up AS (
+{{floors}}{{changes}}up AS (
 	INSERT INTO head AS h (nid, id, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, owner, due, carry)
 	SELECT n.nid, n.id, 1, n.floor + n.n, 0, k.now, k.now + n.n - 1, n.expires, n.ttl, k.now + n.n - 1, n.size, n.mode | 2, n.digest, n.owner, nullif(n.expires, 0), n.want
 	FROM (SELECT c.*, CASE WHEN c.ttl > 0 THEN (SELECT now FROM clock) + c.ttl ELSE 0 END AS expires,
-			(SELECT s.floor FROM namespace s WHERE s.nid = c.nid AND (s.name LIKE '\_%' OR s.known AND NOT s.deleted)) AS floor,
+			{{floor}} AS floor,
 			CASE WHEN c.want > -2 THEN coalesce((SELECT CASE WHEN h.op = 1 AND (h.expires = 0 OR h.expires > (SELECT now FROM clock) OR h.flags & 1 = 1) THEN h.version ELSE 0 END
 				FROM head h WHERE h.nid = c.nid AND h.id = c.id), 0) END AS stands
 		FROM {{source}} OFFSET 0) n, clock k
@@ -94,6 +94,14 @@ const (
 	SELECT (SELECT now FROM clock), $2::uuid, $3::bytea, '\x020000'::bytea || m.record FROM made m
 	RETURNING seq, changes
 )`
+
+	// The floors of namespaces that may be written to; of one change, and of many,
+	// which are of few namespaces.
+	oneFloor   = `(SELECT s.floor FROM namespace s WHERE s.nid = c.nid AND ` + writableSpace + `)`
+	manyFloors = `floors AS MATERIALIZED (SELECT s.nid, s.floor FROM namespace s WHERE s.nid = ANY ($4::int[]) AND ` + writableSpace + `),
+`
+	manyFloor     = `(SELECT s.floor FROM floors s WHERE s.nid = c.nid)`
+	writableSpace = `(s.name LIKE '\_%' OR s.known AND NOT s.deleted)`
 
 	byChange   = `unnest($4::int[], $5::bytea[], $6::bigint[], $7::text[], $8::bigint[], $9::smallint[], $10::bigint[], $11::bytea[]`
 	flatSource = `(SELECT f.*, 1 AS n FROM ` + byChange + `) WITH ORDINALITY f(nid, id, want, owner, ttl, mode, size, digest, ord)) c`
@@ -154,7 +162,8 @@ type putsParts map[string]string
 
 // parts returns what a variant's statement is made of.
 func (v putsVariant) parts() putsParts {
-	p := putsParts{"made": putsMade, "rows": putsRows, "batch": putsBatch, "outbox": putsOutbox, "answer": putsAnswer, "order": "ORDER BY n.ord\n\t", "live": liveHead}
+	p := putsParts{"made": putsMade, "rows": putsRows, "batch": putsBatch, "outbox": putsOutbox, "answer": putsAnswer, "order": "ORDER BY n.ord\n\t", "live": liveHead,
+		"floors": manyFloors, "floor": manyFloor}
 	last := 14
 	param := func() string { last++; return fmt.Sprintf("$%d", last) }
 	p["doc"], p["rdoc"], p["cdoc"] = "NULL::text", "NULL::text", "NULL::text"
@@ -169,6 +178,7 @@ func (v putsVariant) parts() putsParts {
 	switch v.form {
 	case onePut:
 		p["source"], p["done"], p["batch"], p["order"] = oneSource, oneDone, oneBatch, ""
+		p["floors"], p["floor"] = "", oneFloor
 	case flatPuts:
 		p["source"], p["done"] = flatSource, flatDone
 	default:

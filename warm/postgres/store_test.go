@@ -403,6 +403,31 @@ func TestUpdatesStayOnTheirPage(t *testing.T) {
 	}
 }
 
+// TestAHotKeyStaysSmall: thousands of versions of one key leave its head where
+// it was, and what a put of it reads does not grow with them.
+func TestAHotKeyStaysSmall(t *testing.T) {
+	s, _ := fresh(t)
+	mustPut(t, s, "hot", `0`)
+	const folds, rows = 20, 250
+	for range folds {
+		c := warm.Change{Key: noteKey("hot")}
+		for range rows {
+			c.Rows = append(c.Rows, putRow(`1`))
+		}
+		if _, err := commitOne(s, c); err != nil {
+			t.Fatal(err)
+		}
+	}
+	cur, err := s.Load(t.Context(), noteKey("hot"))
+	if err != nil || cur.Head.Version != folds*rows+1 {
+		t.Fatalf("%+v, %v", cur.Head, err)
+	}
+	var pages int64
+	if err := s.readers.QueryRow(t.Context(), `SELECT (pg_relation_size('head') + pg_relation_size('head_nid_id_key')) / 8192`).Scan(&pages); err != nil || pages > 8 {
+		t.Errorf("heads take %d pages, %v", pages, err)
+	}
+}
+
 // TestStatsAreBounded: of a large table Stats counts a sample, and says so.
 func TestStatsAreBounded(t *testing.T) {
 	s, _ := fresh(t)

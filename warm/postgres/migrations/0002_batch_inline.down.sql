@@ -1,0 +1,1 @@
+ALTER TABLE batch RESET (toast_tuple_target);
