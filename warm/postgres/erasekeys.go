@@ -273,7 +273,7 @@ func (t *txn) erased(o *order) error {
 
 // sequenceAll gives everything that is visible its place in the feed.
 func (t *txn) sequenceAll() error {
-	if _, err := t.exec(lockSequencer); err != nil {
+	if _, err := t.exec(lockSequencer, t.s.life()); err != nil {
 		return err
 	}
 	for {

@@ -93,6 +93,9 @@ func (s *Store) explain(err error) error {
 		return err
 	}
 	switch sqlState(err) {
+	case stateAnotherLife:
+		s.ended.Store(true)
+		return errAnotherLife
 	case "53100":
 		return &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeOutOfSpace, Detail: "PostgreSQL's disk is full: free some space, nothing has to be restarted", Err: err}
 	case "XX001", "XX002":

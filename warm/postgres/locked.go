@@ -57,7 +57,7 @@ func (r *headRow) entry(key tiering.Key) entry {
 // and their floors and tombstones from moving, until the transaction ends. It
 // comes in a statement of its own, before any that reads: a statement does not
 // see what was committed while it waited.
-const lockSpaces = `SELECT pg_advisory_xact_lock_shared(t.class, t.number) FROM unnest($1::int[], $2::int[]) WITH ORDINALITY t(class, number, n)`
+const lockSpaces = `SELECT pg_advisory_xact_lock_shared(t.class, t.number) FROM life($3), unnest($1::int[], $2::int[]) WITH ORDINALITY t(class, number, n)`
 
 // lockArgs are the arguments of lockSpaces: the hot epoch first, then tenants,
 // then namespaces by their numbers, as in every transaction.
@@ -127,7 +127,7 @@ func (s *Store) gather(ctx context.Context, q querier, w want, names map[nsKey]s
 	if w.lock {
 		b.Queue(`BEGIN`)
 		class, number := s.lockArgs(names, w.requests)
-		b.Queue(lockSpaces, class, number)
+		b.Queue(lockSpaces, class, number, s.life())
 		b.Queue(lockHeads, keyNids, ids)
 	}
 	b.Queue(`SELECT `+nowFrom, s.fixedNow()).QueryRow(func(row pgx.Row) error { return scanTime(row, &st.now) })

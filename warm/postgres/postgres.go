@@ -67,6 +67,7 @@ type Store struct {
 	enc        *zstd.Encoder
 	dec        *zstd.Decoder
 	epoch      atomic.Pointer[string]
+	ended      atomic.Bool // the schema lives another life
 	// lockClass is the first half of the keys of advisory locks, which a
 	// database's schemas share.
 	lockClass int32
@@ -226,7 +227,7 @@ func (s *Store) release() error {
 	return errors.Join(errs...)
 }
 
-// alive fails once ctx has ended or the store is closed.
+// alive fails once ctx has ended, the store is closed, or its life is over.
 func (s *Store) alive(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -235,6 +236,9 @@ func (s *Store) alive(ctx context.Context) error {
 	case <-s.closing:
 		return errClosed
 	default:
-		return nil
 	}
+	if s.ended.Load() {
+		return errAnotherLife
+	}
+	return nil
 }

@@ -218,6 +218,7 @@ func benchContestants(b *testing.B) []*contestant {
 			lock := &wire{}
 			lock.int4s(len(class), func(i int) int32 { return class[i] })
 			lock.int4s(len(number), func(i int) int32 { return number[i] })
+			lock.text(s.life())
 			return s.sendCalls(ctx, []call{{name: "tierd_lock", sql: lockSpaces, args: lock.values()},
 				{name: fmt.Sprint(a.name, p.number()), sql: statements[p.number()], args: p.args(nil, uuid.Must(uuid.NewV7()), encodeShape(changes), false).values()}})
 		}).write})

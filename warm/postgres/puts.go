@@ -264,6 +264,7 @@ func (s *Store) commitPuts(ctx context.Context, b *warm.Batch, names map[nsKey]s
 	lock := &wire{}
 	lock.int4s(len(class), func(i int) int32 { return class[i] })
 	lock.int4s(len(number), func(i int) int32 { return number[i] })
+	lock.text(s.life())
 	p := newPuts(b.Changes, names, bodies)
 	calls := []call{{name: "tierd_lock", sql: lockSpaces, args: lock.values()}, s.puts[p.number()]}
 	var changes []byte

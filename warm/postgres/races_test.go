@@ -346,12 +346,12 @@ func TestRaceR35APausedSequencer(t *testing.T) {
 		step := func(tx *txn) (before, last int64, err error) {
 			look := lockSequencer
 			if naive {
-				look = strings.TrimSuffix(lockSequencer, " FOR UPDATE")
+				look = strings.TrimSuffix(lockSequencer, " FOR UPDATE OF q")
 			}
 			if _, err := tx.exec(`BEGIN`); err != nil {
 				return 0, 0, err
 			}
-			err = tx.conn.QueryRow(tx.ctx, look).Scan(&before)
+			err = tx.conn.QueryRow(tx.ctx, look, tx.s.life()).Scan(&before)
 			if naive && err == nil {
 				_, err = tx.exec(`COMMIT`)
 			}

@@ -13,7 +13,7 @@ import (
 // outlive its holder, and no position is chosen but under the lock. A daemon
 // that stops in between holds nothing.
 const (
-	lockSequencer = `SELECT last FROM sequencer FOR UPDATE`
+	lockSequencer = `SELECT q.last FROM life($1), sequencer q FOR UPDATE OF q`
 	// moveOutbox takes the lowest ids that are visible. Ids of batches with a
 	// key in common were drawn under that key's lock, so of two such the lower
 	// one is visible whenever the higher one is, or has its place already. An
@@ -58,7 +58,7 @@ func (s *Store) sequenceBy(ctx context.Context, step func(*txn) (before, last in
 // nothing was there.
 func (t *txn) moveOutbox() (before, last int64, err error) {
 	b := &pgx.Batch{}
-	b.Queue(lockSequencer).QueryRow(func(row pgx.Row) error { return row.Scan(&before) })
+	b.Queue(lockSequencer, t.s.life()).QueryRow(func(row pgx.Row) error { return row.Scan(&before) })
 	b.Queue(moveOutbox, sequenceStep).Query(func(rows pgx.Rows) error {
 		return drain(rows, func(row pgx.Rows) error { return row.Scan(&last) })
 	})

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -53,7 +54,7 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 	return s.transact(ctx, func(t *txn) error {
 		b := &pgx.Batch{}
 		b.Queue(`BEGIN`)
-		b.Queue(`SELECT `+nowFrom, s.fixedNow()).QueryRow(func(row pgx.Row) error { return scanTime(row, &t.now) })
+		b.Queue(`SELECT `+nowFrom+` FROM life($2)`, s.fixedNow(), s.life()).QueryRow(func(row pgx.Row) error { return scanTime(row, &t.now) })
 		if err := t.conn.SendBatch(t.ctx, b).Close(); err != nil {
 			return err
 		}
@@ -260,8 +261,13 @@ func (s *Store) on(ctx context.Context, pool *pgxpool.Pool, fn func(querier) err
 // exec runs one statement that is a transaction by itself and may run twice.
 func (s *Store) exec(ctx context.Context, sql string, args ...any) (n int64, err error) {
 	err = s.transact(ctx, func(t *txn) error {
-		n, err = t.exec(sql, args...)
-		return err
+		b := &pgx.Batch{}
+		b.Queue(askLife, s.life())
+		b.Queue(sql, args...).Exec(func(tag pgconn.CommandTag) error {
+			n = tag.RowsAffected()
+			return nil
+		})
+		return t.conn.SendBatch(t.ctx, b).Close()
 	})
 	return n, err
 }
