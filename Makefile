@@ -48,7 +48,7 @@ race: ## Run the tests with the race detector on 1, 2 and 4 processors
 
 .PHONY: failover
 failover: ## Run the tests that kill, freeze and fail over servers of their own
-	FAILOVER=1 GO=$(GO) scripts/test -race -count=1 -timeout=20m -p=1 ./hot/redis ./warm/postgres
+	FAILOVER=1 GO=$(GO) scripts/test -race -count=1 -timeout=20m -p=1 ./hot/redis ./warm/postgres ./internal/outage
 
 .PHONY: torture-lifecycle
 torture-lifecycle: ## Run 10,000 random sequences of everything that befalls documents in warm and cold
@@ -68,8 +68,8 @@ bench-tiers: ## Measure the router on Redis, PostgreSQL and S3 beside what one w
 		GO=$(GO) scripts/test -count=1 -v -timeout=60m -run='^TestTiers$$' ./internal/bench
 
 .PHONY: replay
-replay: ## Replay agent sessions through a daemon that is killed on the way (DATA=file.jsonl)
-	REPLAY_DATA=$(abspath $(DATA)) $(GO) test -count=1 -v -run='^TestReplay' ./internal/replay
+replay: ## Replay agent sessions through daemons that are killed on the way, with their servers, and measure (DATA=file.jsonl)
+	REPLAY_DATA=$(abspath $(DATA)) GO=$(GO) scripts/test -count=1 -v -timeout=40m -run='^TestReplay' ./internal/replay
 
 .PHONY: fmt
 fmt: ## Format the code

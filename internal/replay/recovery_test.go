@@ -28,8 +28,8 @@ const users = 10
 // userOf gives each session one of a few users.
 func userOf(s session) string {
 	h := fnv.New32a()
-	h.Write([]byte(s.id))
-	return fmt.Sprintf("user-%d", h.Sum32()%users)
+	h.Write([]byte(s.owner))
+	return fmt.Sprintf("guest-%d", h.Sum32()%users)
 }
 
 // downAndUp takes what was replayed through the rest of its life: down to cold
@@ -204,15 +204,17 @@ func rebuild(ctx context.Context, t *testing.T, data string, o tierd.RebuildOpti
 // by then is there, nothing that was sent later is.
 func asOf(ctx context.Context, t *testing.T, data string, sessions []session, a *acked) {
 	t.Helper()
-	var all []time.Time
-	for _, times := range a.done {
-		all = append(all, times...)
-	}
-	slices.SortFunc(all, time.Time.Compare)
-	middle := all[len(all)/2]
+	middle := a.middle()
 	rebuild(ctx, t, data, tierd.RebuildOptions{From: "primary", AsOf: middle})
 	n := openNode(ctx, t, data)
 	defer closeNode(t, n)
+	standsAsOf(ctx, t, n, sessions, a, middle)
+}
+
+// standsAsOf: each session stands where it stood at a time, give or take what
+// was on its way.
+func standsAsOf(ctx context.Context, t *testing.T, n *tierd.Node, sessions []session, a *acked, middle time.Time) {
+	t.Helper()
 	for _, s := range sessions {
 		var least, most int // how many versions must, and may, be there
 		for i := range s.docs {

@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -54,10 +55,21 @@ type acked struct {
 	began, done map[string][]time.Time
 }
 
+func newAcked() *acked {
+	return &acked{versions: map[string][]int64{}, began: map[string][]time.Time{}, done: map[string][]time.Time{}}
+}
+
+func (a *acked) add(id string, version int64, began, done time.Time) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.versions[id] = append(a.versions[id], version)
+	a.began[id], a.done[id] = append(a.began[id], began), append(a.done[id], done)
+}
+
 func run(t *testing.T, sessions []session) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	d := newDaemon(t)
+	d := newDaemon(t, buildTierd(t))
 	restarts := []time.Duration{d.start()}
 	c, err := client.New(d.url(), nil)
 	if err != nil {
@@ -92,11 +104,21 @@ func run(t *testing.T, sessions []session) {
 	downAndUp(ctx, t, d.data, sessions, a)
 }
 
+// middle is when half of the versions had been acknowledged.
+func (a *acked) middle() time.Time {
+	var all []time.Time
+	for _, times := range a.done {
+		all = append(all, times...)
+	}
+	slices.SortFunc(all, time.Time.Compare)
+	return all[len(all)/2]
+}
+
 // write puts every session's documents in order, many sessions at once. A put
 // whose answer was lost is sent again with its idempotency key until it is
 // answered.
 func write(ctx context.Context, t *testing.T, c *client.Client, sessions []session, done *atomic.Int64) *acked {
-	a := &acked{versions: map[string][]int64{}, began: map[string][]time.Time{}, done: map[string][]time.Time{}}
+	a := newAcked()
 	work := make(chan session)
 	var wg sync.WaitGroup
 	for range parallel {
@@ -114,10 +136,7 @@ func write(ctx context.Context, t *testing.T, c *client.Client, sessions []sessi
 						t.Errorf("put %s step %d: %v", s.id, n, err)
 						return
 					}
-					a.mu.Lock()
-					a.versions[s.id] = append(a.versions[s.id], rc.Version)
-					a.began[s.id], a.done[s.id] = append(a.began[s.id], began), append(a.done[s.id], time.Now())
-					a.mu.Unlock()
+					a.add(s.id, rc.Version, began, time.Now())
 					done.Add(1)
 				}
 			}

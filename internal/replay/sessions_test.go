@@ -13,12 +13,25 @@ import (
 // session is one conversation: the document of step n holds its first n
 // messages, as an agent framework would put it again after each.
 type session struct {
-	id   string
-	docs [][]byte
+	id       string
+	owner    string // what its user is chosen by
+	messages []json.RawMessage
+	docs     [][]byte
+}
+
+// again is the same conversation, held once more by the same user.
+func (s session) again(t *testing.T, round int) session {
+	t.Helper()
+	out, err := newSession(fmt.Sprintf("%s-again-%d", s.id, round), s.messages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	out.owner = s.id
+	return out
 }
 
 func newSession(id string, messages []json.RawMessage) (session, error) {
-	s := session{id: id}
+	s := session{id: id, owner: id, messages: messages}
 	for n := range messages {
 		doc, err := json.Marshal(struct {
 			Session  string            `json:"session"`

@@ -1,0 +1,206 @@
+package replay_test
+
+import (
+	"context"
+	"crypto/rand"
+	"net/url"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/minio/minio-go/v7"
+	"github.com/minio/minio-go/v7/pkg/credentials"
+	goredis "github.com/redis/go-redis/v9"
+
+	"github.com/tierd/tierd/internal/s3url"
+)
+
+// servers are a Redis and a PostgreSQL of this test's own, which it kills and
+// freezes, and buckets of its own on the shared S3 servers, which it does not.
+type servers struct {
+	t            *testing.T
+	dir          string
+	hot, warm    string // URLs; warm without a schema
+	cold, backup string
+	redis        *goredis.Client
+}
+
+// need returns a variable that "services env" sets, which CI must do.
+func need(t *testing.T, variable string) string {
+	t.Helper()
+	value := os.Getenv(variable)
+	if value == "" {
+		const how = `no servers: deploy/local/services up; eval "$(deploy/local/services env)"`
+		if os.Getenv("CI") != "" {
+			t.Fatal(how)
+		}
+		t.Skip(how)
+	}
+	return value
+}
+
+// startServers starts the two. The bucket that is the primary keeps versions of
+// its objects, the backup does not.
+func startServers(t *testing.T) *servers {
+	t.Helper()
+	need(t, "SERVICES_DIR")
+	cold, backup := need(t, "TIERD_COLD"), need(t, "TIERD_BACKUP")
+	s := &servers{t: t, dir: filepath.Join(t.TempDir(), "services")}
+	t.Cleanup(func() { s.do("down", "--purge") })
+	s.do("up", "redis", "postgres")
+	for line := range strings.Lines(s.do("env")) {
+		name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
+		switch value = strings.Trim(value, "'"); name {
+		case "TIERD_HOT":
+			s.hot = value
+		case "TIERD_WARM":
+			s.warm = value
+		}
+	}
+	o, err := goredis.ParseURL(s.hot)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s.redis = goredis.NewClient(o)
+	t.Cleanup(func() { s.redis.Close() })
+	s.cold = s.bucket(cold, true)
+	s.backup = s.bucket(backup, false) + "&client=minio"
+	return s
+}
+
+// do runs one command of the script and returns what it printed.
+func (s *servers) do(verb string, names ...string) string {
+	s.t.Helper()
+	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, "../../deploy/local/services", append([]string{verb}, names...)...)
+	cmd.Env = append(os.Environ(), "SERVICES_DIR="+s.dir)
+	var said strings.Builder
+	cmd.Stderr = &said
+	out, err := cmd.Output()
+	if err != nil {
+		s.t.Fatalf("services %s %v: %v\n%s", verb, names, err, said.String())
+	}
+	return string(out)
+}
+
+// bucket makes a bucket on the server of a URL, and returns the URL of it. It
+// goes when the test ends.
+func (s *servers) bucket(server string, versioned bool) string {
+	s.t.Helper()
+	p, err := s3url.Parse(server)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	p.Bucket, p.Prefix = "tierd-replay-"+strings.ToLower(rand.Text()[:12]), ""
+	api := objects(s.t, p)
+	if err := api.MakeBucket(s.t.Context(), p.Bucket, minio.MakeBucketOptions{Region: p.Region}); err != nil {
+		s.t.Fatalf("make a bucket: %v", err)
+	}
+	s.t.Cleanup(func() {
+		if err := api.RemoveBucketWithOptions(context.Background(), p.Bucket, minio.RemoveBucketOptions{ForceDelete: true}); err != nil {
+			s.t.Errorf("remove the bucket: %v", err)
+		}
+	})
+	if versioned {
+		if err := api.EnableVersioning(s.t.Context(), p.Bucket); err != nil {
+			s.t.Fatalf("switch versioning on: %v", err)
+		}
+	}
+	return p.String()
+}
+
+// objects is a plain client of a bucket, for what a test does behind the
+// daemons' backs.
+func objects(t *testing.T, p s3url.Place) *minio.Client {
+	t.Helper()
+	u, err := url.Parse(p.Endpoint)
+	if err != nil {
+		t.Fatal(err)
+	}
+	api, err := minio.New(u.Host, &minio.Options{
+		Creds: credentials.NewEnvAWS(), Secure: u.Scheme == "https", Region: p.Region, BucketLookup: minio.BucketLookupPath,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return api
+}
+
+func placeOf(t *testing.T, bucket string) s3url.Place {
+	t.Helper()
+	p, err := s3url.Parse(bucket)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
+// bucketBytes is what a bucket holds, old versions of objects aside.
+func bucketBytes(t *testing.T, bucket string) (n int64) {
+	t.Helper()
+	p := placeOf(t, bucket)
+	for o := range objects(t, p).ListObjects(t.Context(), p.Bucket, minio.ListObjectsOptions{Recursive: true}) {
+		if o.Err != nil {
+			t.Fatal(o.Err)
+		}
+		n += o.Size
+	}
+	return n
+}
+
+// schema makes an empty schema, and returns the URL that leads to it.
+func (s *servers) schema(name string) string {
+	s.t.Helper()
+	s.sql(`DROP SCHEMA IF EXISTS ` + name + ` CASCADE; CREATE SCHEMA ` + name)
+	return s.warm + "&search_path=" + name
+}
+
+func (s *servers) sql(statements string) {
+	s.t.Helper()
+	s.onWarm(func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, statements)
+		return err
+	})
+}
+
+func (s *servers) onWarm(fn func(context.Context, *pgx.Conn) error) {
+	s.t.Helper()
+	ctx := context.Background()
+	c, err := pgx.Connect(ctx, s.warm)
+	if err != nil {
+		s.t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	if err := fn(ctx, c); err != nil {
+		s.t.Fatal(err)
+	}
+}
+
+// schemaBytes is what the tables of a schema take on disk, indexes included.
+func (s *servers) schemaBytes(name string) (n int64) {
+	s.t.Helper()
+	s.onWarm(func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, `SELECT coalesce(sum(pg_total_relation_size(c.oid)), 0)::bigint FROM pg_class c
+			JOIN pg_namespace n ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relkind = 'r'`, name).Scan(&n)
+	})
+	return n
+}
+
+// tables are those of a schema.
+func (s *servers) tables(name string) (tables []string) {
+	s.t.Helper()
+	s.onWarm(func(ctx context.Context, c *pgx.Conn) error {
+		rows, err := c.Query(ctx, `SELECT tablename FROM pg_tables WHERE schemaname = $1 ORDER BY 1`, name)
+		if err != nil {
+			return err
+		}
+		tables, err = pgx.CollectRows(rows, pgx.RowTo[string])
+		return err
+	})
+	return tables
+}
