@@ -53,6 +53,9 @@ func (r *Router) atomicBatch(ctx context.Context, b tiering.Batch) (*tiering.Bat
 		_, err := t.decide(nil)
 		return &tiering.BatchResult{Results: t.results}, err
 	}
+	if r.warmAway() {
+		return nil, errAway()
+	}
 	if err := r.enter(); err != nil {
 		return nil, err
 	}
@@ -62,11 +65,17 @@ func (r *Router) atomicBatch(ctx context.Context, b tiering.Batch) (*tiering.Bat
 	// A caller that leaves does not undo what may have been committed.
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.CommitTimeout)
 	defer cancel()
-	results, committed, err := r.Warm.Atomic(dctx, uuid.New(), keys, idem, t.decide)
+	id := uuid.New()
+	results, committed, err := r.Warm.Atomic(dctx, id, keys, idem, t.decide)
 	for tries := 0; errors.Is(err, errBaseInCold) && tries < 3; tries++ {
 		if err = r.bringUp(dctx, ops); err == nil {
-			results, committed, err = r.Warm.Atomic(dctx, uuid.New(), keys, idem, t.decide)
+			id = uuid.New()
+			results, committed, err = r.Warm.Atomic(dctx, id, keys, idem, t.decide)
 		}
+	}
+	if errors.Is(err, warm.ErrOutcomeUnknown) {
+		r.doubtAtomic(id, marks, err)
+		return nil, errUnknown(err)
 	}
 	if err != nil {
 		r.unmarkAll(marks, err)

@@ -111,3 +111,26 @@ func (p *prepared) doubt(err error) {
 
 // warmAway reports whether warm is known not to answer.
 func (r *core) warmAway() bool { return r.remote != nil && r.remote.Away() }
+
+// doubtAtomic clears hot of what an atomic batch may have written, once it is
+// known how it ended: a server that was only frozen may commit it late, when
+// the marks have lapsed and readers have filled what stood before.
+func (r *core) doubtAtomic(id uuid.UUID, marks map[tiering.Key]hotMark, cause error) {
+	for _, m := range marks {
+		if !r.stands(m) {
+			r.missed(r.hotEpoch())
+		}
+	}
+	if r.enter() != nil {
+		return // closing: the marks lapse
+	}
+	go func() {
+		defer r.background.Done()
+		if _, _, err := r.queue.resolve(&warm.Batch{ID: id}, cause, func(error) {}); err != nil {
+			return
+		}
+		for key := range marks {
+			r.clearHot(context.Background(), key)
+		}
+	}()
+}

@@ -88,6 +88,9 @@ func newFlight(p *policy, lease hot.Token) *flight {
 func (r *core) fly(key tiering.Key, f *flight) {
 	err := r.detached(func(ctx context.Context) {
 		f.got, f.err = r.load(ctx, key, f.policy, f.lease)
+		if f.err != nil {
+			r.forgo(key, f.lease)
+		}
 		fs := &r.flights
 		fs.mu.Lock()
 		at := fs.m[key]
@@ -105,6 +108,19 @@ func (r *core) fly(key tiering.Key, f *flight) {
 		delete(r.flights.m, key)
 		close(f.done)
 	}
+}
+
+// forgo spends the lease of a load that failed: until it lapsed nobody could
+// fill hot, although warm may be back.
+func (r *core) forgo(key tiering.Key, lease hot.Token) {
+	if lease == 0 {
+		return
+	}
+	// Best effort: a lease that stays lapses.
+	_ = r.onHot(context.Background(), func(ctx context.Context) error {
+		_, err := r.Hot.Fill(ctx, key, lease, hot.Entry{}, 0)
+		return err
+	})
 }
 
 func (f *flight) wait(ctx context.Context) (loaded, error) {

@@ -35,7 +35,7 @@ type Background interface {
 const moveTries = 5
 
 // demotePatience is how long a move by hand waits for the buckets.
-const demotePatience = 10 * time.Second
+const demotePatience = 5 * time.Second
 
 // demoteRetry is how long a caller should wait for two verified copies.
 const demoteRetry = time.Second
@@ -186,7 +186,7 @@ func (r *Router) twice(ctx context.Context, h warm.Head) (bool, error) {
 
 // clearHot drops the value of a key and the leases of those who are about to
 // fill it: the mark of a write does both, and is lifted at once.
-func (r *Router) clearHot(ctx context.Context, key tiering.Key) {
+func (r *core) clearHot(ctx context.Context, key tiering.Key) {
 	m := r.markHot(ctx, key)
 	err := m.err
 	if err == nil {

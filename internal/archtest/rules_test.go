@@ -47,7 +47,7 @@ func buildLayers() []layer {
 		// tier may know it.
 		layer{name: "decorator", packages: []string{"internal/telemetry/...", "internal/faults/..."}, may: []string{"tiering", "hot", "warm", "cold", "vector", "helper"}},
 		// A harness drives a whole node; nothing but commands and tests uses it.
-		layer{name: "harness", packages: []string{"internal/archtest", "internal/bench", "internal/replay/..."}, anything: true, logs: true},
+		layer{name: "harness", packages: []string{"internal/archtest", "internal/bench", "internal/outage", "internal/replay/..."}, anything: true, logs: true},
 		layer{name: "helper", packages: []string{"internal/..."}, may: []string{"tiering"}},
 	)
 }

@@ -28,7 +28,10 @@ func (e *Engine) sweep(ctx context.Context, _ warm.Lease) (time.Duration, error)
 	}
 	s := e.newSweeper(now)
 	steps := []func(context.Context) error{s.expire}
-	if s.bothReachable(ctx) {
+	pause := e.SweepEvery
+	if !s.bothReachable(ctx) {
+		pause = min(pause, awayPause)
+	} else {
 		steps = append(steps, s.demote, s.retire)
 	}
 	for _, step := range append(steps, s.purge, s.tell) {
@@ -36,8 +39,11 @@ func (e *Engine) sweep(ctx context.Context, _ warm.Lease) (time.Duration, error)
 			return 0, err
 		}
 	}
-	return e.SweepEvery, nil
+	return pause, nil
 }
+
+// awayPause is how soon the next sweep comes when a bucket was away.
+const awayPause = 8 * time.Second
 
 // Sweep runs one sweep now, for tests and operators.
 func (e *Engine) Sweep(ctx context.Context) error {

@@ -241,7 +241,11 @@ func (s *Store) Atomic(ctx context.Context, id uuid.UUID, keys []tiering.Key, id
 		return nil, false, s.repeated(ctx, id)
 	case errors.Is(err, warm.ErrOutcomeUnknown):
 		// The caller may be gone; the answer is one look-up away all the same.
-		return s.Resolve(context.WithoutCancel(ctx), &warm.Batch{ID: id})
+		results, committed, rerr := s.Resolve(context.WithoutCancel(ctx), &warm.Batch{ID: id})
+		if rerr != nil {
+			return nil, false, unknown(errors.Join(err, rerr))
+		}
+		return results, committed, nil
 	}
 	return nil, false, err
 }

@@ -2,11 +2,14 @@ package postgres
 
 import (
 	"context"
+	"errors"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 
 	"github.com/tierd/tierd/tiering"
@@ -28,6 +31,9 @@ const (
 	askPause  = 100 * time.Millisecond // between two questions in doubt
 	askTries  = 2
 )
+
+// stateFull is a server that has no connection left for us, and serves others.
+const stateFull = "53300"
 
 // errAway is what calls fail with while the server is away. Nothing of them
 // reached it.
@@ -119,14 +125,14 @@ func (p *presence) doubted() {
 	}
 }
 
-// reached reports whether err, of a question, came from a server that goes on
-// living, be it a refusal.
+// reached reports whether err came from a server that takes part: one that is
+// full does, one that ends the session or takes none does not.
 func reached(err error) bool {
 	if err == nil {
 		return true
 	}
-	state := sqlState(err)
-	return len(state) == 5 && state[:2] != "08" && state[:3] != "57P"
+	e, answered := errors.AsType[*pgconn.PgError](err)
+	return answered && (e.Severity != "FATAL" && e.SeverityUnlocalized != "FATAL" || e.Code == stateFull) && !strings.HasPrefix(e.Code, "08")
 }
 
 // waits reports whether a call has waited for long.

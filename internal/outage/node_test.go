@@ -1,0 +1,162 @@
+package outage_test
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tierd/tierd"
+	"github.com/tierd/tierd/server"
+	"github.com/tierd/tierd/tiering"
+)
+
+// node is a daemon: a node with the HTTP API in front of it.
+type node struct {
+	t    *testing.T
+	url  string
+	http *http.Client
+	log  *keptLog
+}
+
+// startNode opens a node on c and serves it until the test ends.
+func startNode(t *testing.T, c tierd.Config) *node {
+	t.Helper()
+	n := &node{t: t, log: &keptLog{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
+	c.Logger = slog.New(slog.NewTextHandler(n.log, nil))
+	opened, err := tierd.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	srv, err := server.New(server.Options{
+		As: func(who tiering.Principal) tiering.Service { return opened.As(who) }, Ready: opened.Ready, Metrics: opened.Metrics(), Logger: c.Logger,
+	})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	n.url = "http://" + ln.Addr().String()
+	ctx, stop := context.WithCancel(context.Background())
+	served := make(chan error, 1)
+	go func() { served <- srv.Serve(ctx, ln, nil) }()
+	t.Cleanup(func() {
+		stop()
+		if err := <-served; err != nil {
+			t.Errorf("serve: %v", err)
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
+		defer cancel()
+		if err := opened.Close(ctx); err != nil {
+			t.Errorf("close: %v", err)
+		}
+		n.http.CloseIdleConnections()
+		if t.Failed() {
+			t.Logf("the node's log:\n%s", n.log.String())
+		}
+	})
+	return n
+}
+
+// keptLog keeps the last of what the node has logged.
+type keptLog struct {
+	mu   sync.Mutex
+	text []byte
+}
+
+func (l *keptLog) Write(p []byte) (int, error) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	const most = 32 << 10
+	if l.text = append(l.text, p...); len(l.text) > most {
+		l.text = bytes.Clone(l.text[len(l.text)-most:])
+	}
+	return len(p), nil
+}
+
+func (l *keptLog) String() string {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return string(l.text)
+}
+
+// answer is what a call came back with. A status of 0 is a call that broke.
+type answer struct {
+	status int
+	header http.Header
+	body   []byte
+	took   time.Duration
+}
+
+// call makes one request. headers are names and values in turn.
+func (n *node) call(method, path, body string, headers ...string) answer {
+	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
+	defer cancel()
+	req, err := http.NewRequestWithContext(ctx, method, n.url+path, strings.NewReader(body))
+	if err != nil {
+		n.t.Error(err)
+		return answer{}
+	}
+	if body != "" {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i+1 < len(headers); i += 2 {
+		req.Header.Set(headers[i], headers[i+1])
+	}
+	began := time.Now()
+	res, err := n.http.Do(req)
+	if err != nil {
+		n.t.Errorf("%s %s after %v: %v", method, path, time.Since(began), err)
+		return answer{took: time.Since(began)}
+	}
+	defer res.Body.Close()
+	b, err := io.ReadAll(res.Body)
+	if err != nil {
+		n.t.Errorf("%s %s: %v", method, path, err)
+	}
+	return answer{res.StatusCode, res.Header, b, time.Since(began)}
+}
+
+// must is call that has to succeed.
+func (n *node) must(method, path, body string, headers ...string) answer {
+	n.t.Helper()
+	a := n.call(method, path, body, headers...)
+	if a.status < 200 || a.status > 299 {
+		n.t.Fatalf("%s %s: %d %s", method, path, a.status, a.body)
+	}
+	return a
+}
+
+// into reads the answer's JSON.
+func (a answer) into(t *testing.T, v any) {
+	t.Helper()
+	if err := json.Unmarshal(a.body, v); err != nil {
+		t.Fatalf("%d %s: %v", a.status, a.body, err)
+	}
+}
+
+// receipt is what a write was answered.
+func (a answer) receipt(t *testing.T) tiering.Receipt {
+	t.Helper()
+	var rc tiering.Receipt
+	a.into(t, &rc)
+	return rc
+}
+
+// tier names where a document came from, with a star when it may be old.
+func (a answer) tier() string {
+	tier := a.header.Get("Tierd-Tier")
+	if a.header.Get("Tierd-Stale") == "true" {
+		tier += "*"
+	}
+	return tier
+}
