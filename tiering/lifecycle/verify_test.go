@@ -76,7 +76,7 @@ func TestVerifyFindsAndRepairs(t *testing.T) {
 			s.rot(`UPDATE location SET max_version = 7 WHERE id = CAST('plain' AS BLOB) AND tenant = 'acme'`)
 		}, 2, "location", false},
 		{"a location names a block that is not there", func(s *site, _ string) {
-			s.rot(`UPDATE location SET blocks = replace(blocks, '"o":', '"o":1') WHERE id = CAST('plain' AS BLOB) AND tenant = 'acme'`)
+			s.rot(`UPDATE location SET blocks = json_array(json_object('v', min_version, 'o', 1000000, 'n', 100)) WHERE id = CAST('plain' AS BLOB) AND tenant = 'acme'`)
 		}, 2, "location", false},
 		{"bytes in warm rotted", func(s *site, _ string) {
 			s.rot(`UPDATE version SET body = CAST('{"a":2.10}' AS BLOB) WHERE CAST(body AS TEXT) = '{"a":1.10}'`)

@@ -11,6 +11,8 @@ import (
 // version, offset and length, versions and offsets as what they are above the
 // block before. Rows from before schema 4 have JSON in its place, as TEXT.
 
+var errBlocks = &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeCorrupt, Detail: "the blocks of a location can not be decoded"}
+
 // encodeBlocks writes blocks for a location.
 func encodeBlocks(blocks []tiering.BlockRef) []byte {
 	e := encoder{b: make([]byte, 0, 2+len(blocks)*10)}
@@ -29,8 +31,10 @@ func encodeBlocks(blocks []tiering.BlockRef) []byte {
 // decodeBlocks reads what encodeBlocks wrote, or JSON.
 func decodeBlocks(v driver.Value) (blocks []tiering.BlockRef, err error) {
 	if t, ok := v.(string); ok {
-		err = json.Unmarshal([]byte(t), &blocks)
-		return blocks, err
+		if err := json.Unmarshal([]byte(t), &blocks); err != nil {
+			return nil, errBlocks
+		}
+		return blocks, nil
 	}
 	d := decoder{b: blob(v)}
 	d.form()
@@ -42,5 +46,8 @@ func decodeBlocks(v driver.Value) (blocks []tiering.BlockRef, err error) {
 		last = tiering.BlockRef{FirstVersion: last.FirstVersion + d.int(), Offset: last.Offset + d.int(), Length: d.int()}
 		blocks[i] = last
 	}
-	return blocks, d.end()
+	if d.end() != nil {
+		return nil, errBlocks
+	}
+	return blocks, nil
 }

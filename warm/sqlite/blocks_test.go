@@ -24,6 +24,9 @@ func TestBlocksComeBack(t *testing.T) {
 		if err != nil || len(got) != len(want) || len(want) > 0 && !reflect.DeepEqual(got, want) {
 			t.Fatalf("%v became %v, %v", want, got, err)
 		}
+		if _, err := decodeBlocks(`[{"v":1`); !errors.Is(err, tiering.ErrCorrupt) {
+			t.Fatalf("half of JSON: %v", err)
+		}
 		for n := range b {
 			if _, err := decodeBlocks(b[:n]); !errors.Is(err, tiering.ErrCorrupt) {
 				t.Fatalf("%d bytes of %d: %v", n, len(b), err)
