@@ -29,7 +29,7 @@ type daemon struct {
 func buildTierd(t *testing.T) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "tierd")
-	build := exec.Command("go", "build", "-o", binary, "github.com/tierd/tierd/cmd/tierd")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", binary, "github.com/tierd/tierd/cmd/tierd")
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("build: %v\n%s", err, out)
 	}

@@ -42,7 +42,7 @@ var faults = []fault{
 func (f *fleet) strike(ctx context.Context, s *servers) {
 	f.t.Helper()
 	for _, x := range faults {
-		time.Sleep(500 * time.Millisecond)
+		time.Sleep(300 * time.Millisecond)
 		f.quiet.Add(1)
 		began := time.Now()
 		x.strike(f, s)

@@ -208,12 +208,12 @@ func asOf(ctx context.Context, t *testing.T, data string, sessions []session, a 
 	rebuild(ctx, t, data, tierd.RebuildOptions{From: "primary", AsOf: middle})
 	n := openNode(ctx, t, data)
 	defer closeNode(t, n)
-	standsAsOf(ctx, t, n, sessions, a, middle)
+	standsAsOf(ctx, t, n, sessions, a, middle, 0)
 }
 
-// standsAsOf: each session stands where it stood at a time, give or take what
-// was on its way.
-func standsAsOf(ctx context.Context, t *testing.T, n *tierd.Node, sessions []session, a *acked, middle time.Time) {
+// standsAsOf: each session stands where it stood at a time: everything that was
+// acknowledged by then is there, and nothing that was sent later than beside it.
+func standsAsOf(ctx context.Context, t *testing.T, n *tierd.Node, sessions []session, a *acked, middle time.Time, beside time.Duration) {
 	t.Helper()
 	for _, s := range sessions {
 		var least, most int // how many versions must, and may, be there
@@ -221,7 +221,7 @@ func standsAsOf(ctx context.Context, t *testing.T, n *tierd.Node, sessions []ses
 			if !a.done[s.id][i].After(middle) {
 				least = i + 1
 			}
-			if a.began[s.id][i].Before(middle) {
+			if a.began[s.id][i].Before(middle.Add(beside)) {
 				most = i + 1
 			}
 		}

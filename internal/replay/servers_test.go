@@ -191,6 +191,25 @@ func (s *servers) schemaBytes(name string) (n int64) {
 	return n
 }
 
+func (s *servers) rows(table string) (n int64) {
+	s.t.Helper()
+	s.onWarm(func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, `SELECT count(*) FROM `+table).Scan(&n)
+	})
+	return n
+}
+
+// largest says what the largest tables of a schema take.
+func (s *servers) largest(name string) (text string) {
+	s.t.Helper()
+	s.onWarm(func(ctx context.Context, c *pgx.Conn) error {
+		return c.QueryRow(ctx, `SELECT string_agg(relname || ' ' || pg_size_pretty(size), ', ' ORDER BY size DESC) FROM (
+			SELECT c.relname, pg_total_relation_size(c.oid) AS size FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+			WHERE n.nspname = $1 AND c.relkind = 'r' ORDER BY 2 DESC LIMIT 6) AS t`, name).Scan(&text)
+	})
+	return text
+}
+
 // tables are those of a schema.
 func (s *servers) tables(name string) (tables []string) {
 	s.t.Helper()
