@@ -213,11 +213,22 @@ func (t *txn) insertHead(ns *namespace, e entry) (kid int64, err error) {
 	if err := t.firstKey(ns); err != nil {
 		return 0, err
 	}
+	return t.insert(`INSERT INTO head (`+headFields+`) VALUES (`+headMarks+`)`, headValues(ns, e)...)
+}
+
+const (
+	headFields    = `ns, id, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, user`
+	headMarks     = `?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?`
+	versionFields = `kid, version, op, at, created, expires, size, user, digest, coding, body`
+	versionMarks  = `?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?`
+)
+
+func headValues(ns *namespace, e entry) []any {
 	h := &e.head
-	return t.insert(`INSERT INTO head (ns, id, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, user)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return []any{
 		ns.nid, []byte(h.Key.ID), int64(h.Op), h.Version, h.Revision, micros(h.CreatedAt), micros(h.UpdatedAt), micros(h.ExpiresAt),
-		h.TTL.Microseconds(), micros(h.AccessedAt), h.Size, flags(h.Pinned, h.InWarm, e.query), digestBlob(h.Digest), h.User)
+		h.TTL.Microseconds(), micros(h.AccessedAt), h.Size, flags(h.Pinned, h.InWarm, e.query), digestBlob(h.Digest), h.User,
+	}
 }
 
 // updateHead writes the head that took before's place, and drops before's
@@ -244,16 +255,20 @@ func (e entry) projected() bool {
 }
 
 func (t *txn) insertVersion(e entry, p packed) error {
+	_, err := t.exec(`INSERT INTO version (`+versionFields+`) VALUES (`+versionMarks+`)`, versionValues(e, p)...)
+	return err
+}
+
+func versionValues(e entry, p packed) []any {
 	h := &e.head
 	var body any
 	if h.Op == tiering.OpPut {
 		body = p.bytes
 	}
-	_, err := t.exec(`INSERT INTO version (kid, version, op, at, created, expires, size, user, digest, coding, body)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+	return []any{
 		e.kid, h.Version, int64(h.Op), micros(h.UpdatedAt), micros(h.CreatedAt), micros(h.ExpiresAt), h.Size, h.User,
-		digestBlob(h.Digest), p.coding, body)
-	return err
+		digestBlob(h.Digest), p.coding, body,
+	}
 }
 
 // digestBlob is the stored form of a digest: empty for the zero Digest.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"encoding/json"
-	"strings"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -86,10 +85,6 @@ func (t *txn) finish(f finish) error {
 	return t.locate(f)
 }
 
-// locateRows is how many locations one statement adds: most of what a row of
-// its own costs is its statement.
-const locateRows = 32
-
 const (
 	insertLocation = `INSERT INTO location (tenant, namespace, id, segment, min_version, max_version, min_time, max_time, blocks) VALUES `
 	locationRow    = `(?, ?, ?, ?, ?, ?, ?, ?, ?)`
@@ -97,25 +92,15 @@ const (
 
 // locate adds the locations of a segment.
 func (t *txn) locate(f finish) error {
-	many := insertLocation + locationRow + strings.Repeat(", "+locationRow, locateRows-1)
-	var args []any
-	for i, rest := 0, f.locations; len(rest) > 0; {
-		query, n := many, locateRows
-		if len(rest) < n {
-			query, n = insertLocation+locationRow, 1
-		}
-		args = args[:0]
-		for _, l := range rest[:n] {
-			args = append(args, l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID), f.info.Name,
-				l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime), f.blocks[i])
-			i++
-		}
-		if _, err := t.exec(query, args...); err != nil {
+	rows := t.rows(insertLocation, locationRow)
+	for i, l := range f.locations {
+		err := rows.add(l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID), f.info.Name,
+			l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime), f.blocks[i])
+		if err != nil {
 			return err
 		}
-		rest = rest[n:]
 	}
-	return nil
+	return rows.flush()
 }
 
 // AbandonSegment implements warm.Catalog. A finished segment stays.

@@ -105,33 +105,55 @@ func (s *Store) RestoreKeys(ctx context.Context, keys []warm.Restored) error {
 	for i := range keys {
 		bodies[i], room = s.packInto(room, keys[i].Body)
 	}
-	return s.refill(ctx, func(t *txn) error {
-		for i := range keys {
-			if err := t.restore(&keys[i], bodies[i]); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	return s.refill(ctx, func(t *txn) error { return t.restore(keys, bodies) })
 }
 
-// restore adds one key. A document without its bytes was demoted.
-func (t *txn) restore(r *warm.Restored, p packed) error {
-	e := entry{head: r.Head, query: r.Query}
-	h := &e.head
-	h.InWarm = h.Op == tiering.OpPut && r.Body != nil
-	if h.AccessedAt.IsZero() {
-		h.AccessedAt = h.UpdatedAt
-	}
-	ns, err := t.namespace(h.Key.Tenant, h.Key.Namespace)
+// restore adds keys. A document without its bytes was demoted. The numbers of
+// heads are given out here, so that many rows can go into one statement.
+func (t *txn) restore(keys []warm.Restored, bodies []packed) error {
+	kid, err := t.number(`SELECT max(kid) FROM head`)
 	if err != nil {
 		return err
 	}
-	if e.kid, err = t.insertHead(ns, e); err != nil || !h.InWarm {
+	heads, versions := t.rows(insertHeadRows, headRow), t.rows(insertVersionRows, versionRow)
+	for i := range keys {
+		e := entry{head: keys[i].Head, query: keys[i].Query}
+		h := &e.head
+		h.InWarm = h.Op == tiering.OpPut && keys[i].Body != nil
+		if h.AccessedAt.IsZero() {
+			h.AccessedAt = h.UpdatedAt
+		}
+		ns, err := t.namespace(h.Key.Tenant, h.Key.Namespace)
+		if err == nil {
+			err = t.firstKey(ns)
+		}
+		if err != nil {
+			return err
+		}
+		kid++
+		e.kid = kid
+		if err := heads.add(append([]any{kid}, headValues(ns, e)...)...); err != nil {
+			return err
+		}
+		if !h.InWarm {
+			continue
+		}
+		if err := versions.add(versionValues(e, bodies[i])...); err != nil {
+			return err
+		}
+	}
+	if err := heads.flush(); err != nil {
 		return err
 	}
-	return t.insertVersion(e, p)
+	return versions.flush()
 }
+
+const (
+	insertHeadRows    = `INSERT INTO head (kid, ` + headFields + `) VALUES `
+	headRow           = `(?, ` + headMarks + `)`
+	insertVersionRows = `INSERT INTO version (` + versionFields + `) VALUES `
+	versionRow        = `(` + versionMarks + `)`
+)
 
 // RestoreSegment implements warm.Restorer.
 func (s *Store) RestoreSegment(ctx context.Context, info tiering.SegmentInfo, locations []tiering.Location) error {
