@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"path/filepath"
 
-	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
 )
@@ -27,23 +25,11 @@ func (n *Node) Collect(ctx context.Context, dryRun bool) (lifecycle.GCReport, er
 // changes nothing. It is ErrInUse while a daemon uses the data folder, and
 // not_found when there is no store yet.
 func Collect(ctx context.Context, c Config, dryRun bool) (r lifecycle.GCReport, err error) {
-	c = c.withDefaults()
-	if err := storeExists(c); err != nil {
-		return r, err
-	}
-	var t tiers
-	defer func() { err = errors.Join(err, t.close()) }()
-	if err := t.openWarm(ctx, c); err != nil {
-		return r, err
-	}
-	if err := t.openCold(ctx, c); err != nil {
-		return r, err
-	}
-	e := lifecycle.New(lifecycle.Config{
-		Warm: t.warm, Archive: cold.NewArchive(t.primary, t.backup, nil), Holder: t.holder, Logger: c.Logger,
+	err = withEngine(ctx, c, func(e *lifecycle.Engine) error {
+		r, err = e.GC(ctx, dryRun)
+		return tiering.Wrap(err, "collect", "", tiering.Key{})
 	})
-	r, err = e.GC(ctx, dryRun)
-	return r, tiering.Wrap(err, "collect", "", tiering.Key{})
+	return r, err
 }
 
 // storeExists refuses an embedded store that is not there: opening would make
@@ -53,9 +39,7 @@ func storeExists(c Config) error {
 	if name != "sqlite" {
 		return nil
 	}
-	if file == "" {
-		file = filepath.Join(c.Data, "warm.db")
-	}
+	file = c.warmFile(file)
 	_, err := os.Stat(file)
 	if errors.Is(err, fs.ErrNotExist) {
 		return tiering.Errorf(tiering.CodeNotFound, "there is no store at %s", file)

@@ -23,17 +23,17 @@ const (
 	daemonsExpiry = daemonsTTL * 2 / 3 // for who has to stop in time, on a clock of his own
 )
 
-// company is this daemon's part in the lease.
-type company struct {
+// membership is this daemon's part in the lease.
+type membership struct {
 	leases warm.Leases
 	holder string
 	alone  bool
 }
 
-func newCompany(leases warm.Leases, hotURL, daemon string) *company {
-	c := &company{leases: leases}
-	c.holder, c.alone = hotHolder(hotURL, daemon)
-	return c
+func newMembership(leases warm.Leases, hotURL, daemon string) *membership {
+	m := &membership{leases: leases}
+	m.holder, m.alone = hotHolder(hotURL, daemon)
+	return m
 }
 
 // hotHolder names a hot tier in the lease: its kind, hosts and database,
@@ -57,17 +57,17 @@ func hotHolder(hotURL, daemon string) (holder string, alone bool) {
 
 // take takes the lease or renews it. It fails when daemons with another hot
 // tier hold it.
-func (c *company) take(ctx context.Context) error {
-	l, ok, err := c.leases.Acquire(ctx, daemonsLease, c.holder, daemonsTTL)
+func (m *membership) take(ctx context.Context) error {
+	l, ok, err := m.leases.Acquire(ctx, daemonsLease, m.holder, daemonsTTL)
 	if err != nil {
 		return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
 	}
 	if ok {
 		return nil
 	}
-	detail := "daemons on one warm store share their hot tier, and those that run use another one: " + l.Holder + ", where this one names " + c.holder +
+	detail := "daemons on one warm store share their hot tier, and those that run use another one: " + l.Holder + ", where this one names " + m.holder +
 		"; name the same, or stop them and wait " + daemonsTTL.String()
-	if strings.HasPrefix(l.Holder, "memory of") || c.alone {
+	if strings.HasPrefix(l.Holder, "memory of") || m.alone {
 		detail = "the warm store is in use by daemons whose hot tier is " + l.Holder + ": a hot tier in process memory goes with one daemon alone; " +
 			"name the same redis:// for all with --hot, or stop the others and wait " + daemonsTTL.String()
 	}
@@ -82,7 +82,7 @@ const rebuildHolder = "rebuild "
 
 // keep renews the lease until ctx ends. A renewal that fails is tried again; it
 // matters to who has to know at once, and he asks take.
-func (c *company) keep(ctx context.Context) {
+func (m *membership) keep(ctx context.Context) {
 	tick := time.NewTicker(daemonsRenew)
 	defer tick.Stop()
 	for {
@@ -90,19 +90,19 @@ func (c *company) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = c.take(ctx)
+			_ = m.take(ctx)
 		}
 	}
 }
 
 // leave gives the lease up if nobody else holds it with this daemon.
-func (c *company) leave(ctx context.Context) error {
-	if !c.alone {
+func (m *membership) leave(ctx context.Context) error {
+	if !m.alone {
 		return nil
 	}
-	l, ok, err := c.leases.Acquire(ctx, daemonsLease, c.holder, daemonsTTL)
+	l, ok, err := m.leases.Acquire(ctx, daemonsLease, m.holder, daemonsTTL)
 	if err != nil || !ok {
 		return err
 	}
-	return c.leases.Release(ctx, l)
+	return m.leases.Release(ctx, l)
 }

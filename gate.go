@@ -11,8 +11,8 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-// gate is a hot tier that serves only while this daemon's company holds the
-// lease of a shared warm store: when others may write there without telling
+// gate is a hot tier that serves only while this daemon has its part in the lease
+// of a shared warm store: when others may write there without telling
 // this hot tier, its calls fail and everything goes to warm.
 type gate struct {
 	store atomic.Pointer[hot.Store]
@@ -129,10 +129,10 @@ func (g *gate) replace(s hot.Store) error {
 	return (*old).Close()
 }
 
-// keep renews a company's lease and opens and closes the gate with it, until
+// keep renews this daemon's part in the lease and opens and closes the gate with it, until
 // ctx ends. Behind a gate that was closed values may have grown old: renewed
 // makes the hot tier begin anew before it opens.
-func (g *gate) keep(ctx context.Context, c *company, renewed func(context.Context) error, log *slog.Logger) {
+func (g *gate) keep(ctx context.Context, m *membership, renewed func(context.Context) error, log *slog.Logger) {
 	tick := time.NewTicker(daemonsRenew)
 	defer tick.Stop()
 	for {
@@ -141,15 +141,15 @@ func (g *gate) keep(ctx context.Context, c *company, renewed func(context.Contex
 			return
 		case <-tick.C:
 		}
-		g.renew(ctx, c, renewed, log)
+		g.renew(ctx, m, renewed, log)
 	}
 }
 
-func (g *gate) renew(ctx context.Context, c *company, renewed func(context.Context) error, log *slog.Logger) {
+func (g *gate) renew(ctx context.Context, m *membership, renewed func(context.Context) error, log *slog.Logger) {
 	ctx, cancel := context.WithTimeout(ctx, daemonsRenew)
 	defer cancel()
 	asked := time.Now()
-	if err := c.take(ctx); err != nil {
+	if err := m.take(ctx); err != nil {
 		if tiering.CodeOf(err) == tiering.CodeLeaseHeld {
 			g.close()
 		}
@@ -163,14 +163,14 @@ func (g *gate) renew(ctx context.Context, c *company, renewed func(context.Conte
 		}
 		log.Warn("the hot tier began anew: this daemon had lost its part in the warm store's lease")
 	}
-	g.admit(asked, c)
+	g.admit(asked, m)
 }
 
 // admit opens the gate for as long as a lease taken at a time is surely held. A
 // shared hot tier stays in use while warm does not answer: who took the lease
 // meanwhile shares it, or is met at the next renewal.
-func (g *gate) admit(taken time.Time, c *company) {
-	if c.alone {
+func (g *gate) admit(taken time.Time, m *membership) {
+	if m.alone {
 		g.open(taken.Add(daemonsExpiry))
 	} else {
 		g.openForever()

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"log/slog"
 	"os"
 	"path/filepath"
 	"time"
@@ -69,19 +68,6 @@ func copyNamed(name string) (tiering.Copy, error) {
 	return 0, tiering.Invalidf("bucket %q: use primary or backup", name)
 }
 
-func (c Config) withDefaults() Config {
-	if c.Data == "" {
-		c.Data = "tierd-data"
-	}
-	if c.Logger == nil {
-		c.Logger = slog.New(slog.DiscardHandler)
-	}
-	if c.Version == "" {
-		c.Version = Version()
-	}
-	return c
-}
-
 // openEmpty opens the warm store for a rebuild. One that holds anything is
 // refused before the bucket is read, which may take long. leave is called
 // before the store is closed.
@@ -121,7 +107,7 @@ func openEmptyDatabase(ctx context.Context, c Config) (_ warm.Store, leave func(
 	if err != nil {
 		return nil, nil, tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
 	}
-	alone := &company{leases: s, holder: rebuildHolder + holder(true), alone: true}
+	alone := &membership{leases: s, holder: rebuildHolder + holder(true), alone: true}
 	if err := alone.take(ctx); err != nil {
 		return nil, nil, errors.Join(err, s.Close())
 	}

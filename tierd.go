@@ -58,6 +58,19 @@ type Config struct {
 	Clock func() time.Time
 }
 
+func (c Config) withDefaults() Config {
+	if c.Data == "" {
+		c.Data = "tierd-data"
+	}
+	if c.Logger == nil {
+		c.Logger = slog.New(slog.DiscardHandler)
+	}
+	if c.Version == "" {
+		c.Version = Version()
+	}
+	return c
+}
+
 // Node is a tierd in this process. Its methods are those of router.Router, for
 // the whole default tenant; As narrows it. It is safe for concurrent use.
 type Node struct {
@@ -108,7 +121,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	n.stop = stop
 	n.running.Go(func() { n.engine.Run(run) })
 	if t.gate != nil {
-		n.running.Go(func() { t.gate.keep(run, t.company, t.renewHot, c.Logger) })
+		n.running.Go(func() { t.gate.keep(run, t.membership, t.renewHot, c.Logger) })
 	}
 	return n, nil
 }

@@ -34,7 +34,7 @@ type tiers struct {
 	drivers    router.Drivers
 	shared     bool           // several daemons may use the same warm store
 	hotBytes   int64          // bound of the embedded hot tier
-	company    *company       // this daemon's part in its lease; nil unless shared
+	membership *membership    // this daemon's part in its lease; nil unless shared
 	gate       *gate          // before hot; nil unless shared
 	closers    []func() error // in the order they were opened
 }
@@ -103,13 +103,14 @@ func (t *tiers) openHot(ctx context.Context, c Config) error {
 		return unknownScheme("hot", c.Hot, "memory: or redis://HOST")
 	}
 	t.drivers.Hot = name
-	t.closers = append(t.closers, t.hot.Close)
+	// Whatever hot is by then: the gate's store may have been replaced.
+	t.closers = append(t.closers, func() error { return t.hot.Close() })
 	return nil
 }
 
 // renewHot makes hot begin anew, after writers may have passed it by.
 func (t *tiers) renewHot(ctx context.Context) error {
-	if t.company.alone {
+	if t.membership.alone {
 		return t.gate.replace(memory.Open(&memory.Options{MaxBytes: t.hotBytes}))
 	}
 	shared, ok := hot.As[hot.Epochal](t.hot)
@@ -129,12 +130,12 @@ func (t *tiers) join(ctx context.Context, c Config) error {
 		return nil
 	}
 	asked := time.Now()
-	t.company = newCompany(t.warm, c.Hot, t.holder)
-	if err := t.company.take(ctx); err != nil {
+	t.membership = newMembership(t.warm, c.Hot, t.holder)
+	if err := t.membership.take(ctx); err != nil {
 		return err
 	}
 	t.gate = newGate(t.hot)
-	t.gate.admit(asked, t.company)
+	t.gate.admit(asked, t.membership)
 	t.hot = t.gate
 	return nil
 }
@@ -264,8 +265,8 @@ func unknownScheme(tier, url, use string) error {
 
 // leave gives up this daemon's part in a shared warm store.
 func (t *tiers) leave(ctx context.Context) error {
-	if t.company == nil {
+	if t.membership == nil {
 		return nil
 	}
-	return t.company.leave(ctx)
+	return t.membership.leave(ctx)
 }
