@@ -87,9 +87,9 @@ func (b bottomless) Load(ctx context.Context, key tiering.Key) (warm.Current, er
 	return cur, err
 }
 
-// R5: the archiver has read v1, a writer deletes, the archiver writes v1 and
+// R05: the archiver has read v1, a writer deletes, the archiver writes v1 and
 // finishes. Cold knows of no deletion when a reader comes.
-func TestRaceR5(t *testing.T) {
+func TestRaceR05ArchiveBehindADelete(t *testing.T) {
 	t.Parallel()
 	raced(t, func(n *node, naive bool) error {
 		n.policy("notes", tiering.Policy{})
@@ -162,9 +162,9 @@ func (p *pausedDemote) Demote(ctx context.Context, key tiering.Key, version int6
 // idleHour demotes what was idle for an hour.
 var idleHour = tiering.Policy{DemoteAfter: tiering.Duration(time.Hour)}
 
-// R6: the demoter has looked at v1, a writer commits v2, which reaches both
+// R06: the demoter has looked at v1, a writer commits v2, which reaches both
 // buckets, the demoter drops: it drops v1.
-func TestRaceR6(t *testing.T) {
+func TestRaceR06DemotionBehindACommit(t *testing.T) {
 	t.Parallel()
 	raced(t, func(n *node, naive bool) error {
 		n.policy("notes", idleHour)
@@ -221,10 +221,10 @@ func (c *counted) Parked(int)                               {}
 
 var errBusy = errors.New("503 Slow Down")
 
-// R8: the primary has the segment, the backup answers 503, the sweep runs, the
+// R08: the primary has the segment, the backup answers 503, the sweep runs, the
 // primary is lost. Two things stand against the drop, each of them enough: what
 // the catalog says of the copies, and that they are read back before it.
-func TestRaceR8(t *testing.T) {
+func TestRaceR08DemotionWithoutABackup(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name             string
