@@ -3,6 +3,7 @@ package outage_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -44,7 +45,9 @@ func TestWhenTheDiskIsFull(t *testing.T) {
 				t.Fatalf("write %d on a full disk was answered %d: %s", acked, a.status, a.body)
 			}
 		}
-		acked--
+		if acked--; acked == 0 {
+			t.Fatal("no write was acknowledged before the disk was full")
+		}
 		for path, tier := range map[string]string{"kept/a": "hot", "passing/a": "warm"} {
 			if got := n.must("GET", "/v1/state/"+path, ""); got.tier() != tier || string(got.body) != `{"v":1}` {
 				t.Errorf("on a full disk %s is %s from %s", path, got.body, got.tier())
@@ -77,7 +80,10 @@ func TestWhenTheDiskIsFull(t *testing.T) {
 	})
 }
 
-// fillDisk takes all the room that is left.
+// some is room for a few writes.
+const some = 512 << 10
+
+// fillDisk takes all the room that is left but some.
 func fillDisk(t *testing.T, path string) {
 	t.Helper()
 	f, err := os.Create(path)
@@ -86,10 +92,18 @@ func fillDisk(t *testing.T, path string) {
 	}
 	defer f.Close()
 	for block := make([]byte, 64<<10); ; {
-		if _, err := f.Write(block); errors.Is(err, syscall.ENOSPC) {
-			return
-		} else if err != nil {
+		if _, err := f.Write(block); err == nil {
+			continue
+		} else if !errors.Is(err, syscall.ENOSPC) {
 			t.Fatal(err)
 		}
+		break
+	}
+	at, err := f.Seek(0, io.SeekCurrent)
+	if err == nil {
+		err = f.Truncate(at - some)
+	}
+	if err != nil {
+		t.Fatal(err)
 	}
 }

@@ -17,7 +17,7 @@ func postgresOutages(s *servers) []outage {
 	return []outage{
 		{tier: "PostgreSQL", how: "killed", down: s.on("kill", "postgres"), up: s.on("start", "postgres"), sees: away, more: historyAway},
 		{tier: "PostgreSQL", how: "stopped", long: true, down: s.on("stop", "postgres"), up: s.on("start", "postgres"), sees: away, more: historyAway},
-		{tier: "PostgreSQL", how: "hung", long: true, down: s.on("pause", "postgres"), up: s.on("resume", "postgres"), sees: away, more: historyAway},
+		{tier: "PostgreSQL", how: "hung", down: s.on("pause", "postgres"), up: s.on("resume", "postgres"), sees: away, more: historyAway},
 		{tier: "PostgreSQL", how: "hung, then killed", long: true, down: s.on("pause", "postgres"), sees: away, more: historyAway, up: func() {
 			s.do("kill", "postgres")
 			s.do("start", "postgres")
