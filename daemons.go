@@ -47,10 +47,7 @@ func hotHolder(hotURL, daemon string) (holder string, alone bool) {
 	if err != nil {
 		return name, false // such a URL was opened: what it names is beyond telling
 	}
-	hosts := strings.Split(u.Host, ",")
-	for _, more := range u.Query()["addr"] {
-		hosts = append(hosts, more)
-	}
+	hosts := append(strings.Split(u.Host, ","), u.Query()["addr"]...)
 	slices.Sort(hosts)
 	return strings.Replace(name, "rediss", "redis", 1) + " at " + strings.Join(hosts, ",") + strings.TrimSuffix(u.Path, "/0"), false
 }
