@@ -219,6 +219,12 @@ type Version struct {
 	Body      []byte // nil for a delete
 }
 
+// KeyVersion names a version of a key.
+type KeyVersion struct {
+	Key     tiering.Key
+	Version int64
+}
+
 // Reader reads. Every statement binds the tenant.
 type Reader interface {
 	// Load returns the head and the current bytes; the zero Head when the key
@@ -228,6 +234,11 @@ type Reader interface {
 	Head(ctx context.Context, key tiering.Key) (Current, error)
 	// Version returns one version row, ok false when warm does not hold it.
 	Version(ctx context.Context, key tiering.Key, version int64) (v Version, ok bool, err error)
+	// ReadVersions returns the version rows of what is asked for, in its order;
+	// one that warm does not hold is the zero Version. Asked for too much it
+	// answers the first of them alone, at least one: it takes no further one
+	// once the bodies make maxBytes.
+	ReadVersions(ctx context.Context, of []KeyVersion, maxBytes int64) ([]Version, error)
 	// AsOf returns the newest version row committed at or before t, without
 	// looking at cold; ok false when warm holds none.
 	AsOf(ctx context.Context, key tiering.Key, t time.Time) (v Version, ok bool, err error)

@@ -230,9 +230,9 @@ func (g *gated) ReadFeed(ctx context.Context, after int64, limit int) ([]warm.Fe
 	return g.Store.ReadFeed(ctx, after, limit)
 }
 
-func (g *gated) Version(ctx context.Context, key tiering.Key, version int64) (warm.Version, bool, error) {
+func (g *gated) ReadVersions(ctx context.Context, of []warm.KeyVersion, maxBytes int64) ([]warm.Version, error) {
 	g.gate.pass(ctx)
-	return g.Store.Version(ctx, key, version)
+	return g.Store.ReadVersions(ctx, of, maxBytes)
 }
 
 func (g *gated) StartSegment(ctx context.Context, s tiering.SegmentInfo) error {

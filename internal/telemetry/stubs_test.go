@@ -63,6 +63,9 @@ func (s stubWarm) Head(context.Context, tiering.Key) (warm.Current, error) {
 func (s stubWarm) Version(context.Context, tiering.Key, int64) (warm.Version, bool, error) {
 	return warm.Version{}, true, s.err
 }
+func (s stubWarm) ReadVersions(context.Context, []warm.KeyVersion, int64) ([]warm.Version, error) {
+	return nil, s.err
+}
 func (s stubWarm) AsOf(context.Context, tiering.Key, time.Time) (warm.Version, bool, error) {
 	return warm.Version{}, true, s.err
 }
@@ -143,6 +146,7 @@ func callAll(ctx context.Context, t *Telemetry, err error) {
 	_, _ = w.Load(ctx, k)
 	_, _ = w.Head(ctx, k)
 	_, _, _ = w.Version(ctx, k, 1)
+	_, _ = w.ReadVersions(ctx, nil, 1)
 	_, _, _ = w.AsOf(ctx, k, time.Time{})
 	_, _ = w.Versions(ctx, k, 0, 1)
 	_, _ = w.List(ctx, warm.List{})

@@ -17,7 +17,7 @@ type warmStore struct {
 	warm.Store
 	commit, resolve, atomic                            *op
 	load, head, version, asOf, versions, list, query   *op
-	readFeed                                           *op
+	readVersions, readFeed                             *op
 	startSegment, finishSegment, locations             *op
 	walk, expired, demote, promote, retire, noteAccess *op
 	mend                                               *op
@@ -31,7 +31,7 @@ func (t *Telemetry) Warm(s warm.Store) warm.Store {
 		Store:  s,
 		commit: o("commit"), resolve: o("resolve"), atomic: o("atomic"),
 		load: o("load"), head: o("head"), version: o("version"), asOf: o("as_of"), versions: o("versions"), list: o("list"), query: o("query"),
-		readFeed:     o("read_feed"),
+		readVersions: o("read_versions"), readFeed: o("read_feed"),
 		startSegment: o("start_segment"), finishSegment: o("finish_segment"), locations: o("locations"),
 		walk: o("walk"), expired: o("expired"), demote: o("demote"), promote: o("promote"), retire: o("retire"), noteAccess: o("note_access"), mend: o("mend"),
 		ping: o("ping"),
@@ -96,6 +96,13 @@ func (s *warmStore) Version(ctx context.Context, key tiering.Key, version int64)
 	v, ok, err := s.Store.Version(ctx, key, version)
 	c.end(err)
 	return v, ok, err
+}
+
+func (s *warmStore) ReadVersions(ctx context.Context, of []warm.KeyVersion, maxBytes int64) ([]warm.Version, error) {
+	ctx, c := s.readVersions.begin(ctx)
+	vs, err := s.Store.ReadVersions(ctx, of, maxBytes)
+	c.end(err, attribute.Int("tierd.items", len(vs)))
+	return vs, err
 }
 
 func (s *warmStore) AsOf(ctx context.Context, key tiering.Key, at time.Time) (warm.Version, bool, error) {

@@ -404,29 +404,3 @@ func (e *Engine) sweepIntents(ctx context.Context, l warm.Lease) error {
 		return err
 	})
 }
-
-// records turns changes into records, with their bytes from warm. Those whose
-// bytes are missing or damaged are left out: the rest must not wait for what is
-// gone, and without a location such a version never leaves warm.
-func (e *Engine) records(ctx context.Context, changes []positioned) (out []cold.Record, missing []positioned, err error) {
-	out = make([]cold.Record, 0, len(changes))
-	for _, c := range changes {
-		rec := cold.Record{
-			Key: c.Key, Op: c.Op, Version: c.Version, Revision: c.Revision, Prev: c.Prev, Pos: c.pos, At: c.At,
-			CreatedAt: c.CreatedAt, ExpiresAt: c.ExpiresAt, TTL: c.TTL, User: c.User, Pinned: c.Pinned, Query: c.Query, Digest: c.Digest,
-		}
-		if c.Op == tiering.OpPut {
-			v, ok, err := e.Warm.Version(ctx, c.Key, c.Version)
-			if err != nil {
-				return nil, nil, err
-			}
-			if !ok || tiering.DigestOf(v.Body) != c.Digest {
-				missing = append(missing, c)
-				continue
-			}
-			rec.Body = v.Body
-		}
-		out = append(out, rec)
-	}
-	return out, missing, nil
-}

@@ -22,6 +22,7 @@ func TestNothingOnTheWriteReadsAWholeTable(t *testing.T) {
 	for name, sql := range map[string]string{
 		"heads to lock": lockHeads, "heads to read": readHeads, "bodies to read": readBodies, "requests to read": readRequests,
 		"heads to update": updateHeads, "projections to write": upsertProjections,
+		"versions to read": readVersions,
 	} {
 		t.Run(name, func(t *testing.T) { reachedByIndex(t, s.writers, sql) })
 	}

@@ -88,6 +88,49 @@ func (s *Store) Version(ctx context.Context, key tiering.Key, version int64) (v 
 	return s.oneVersion(ctx, key, ` AND v.version = $4`, version)
 }
 
+// readVersions looks each of what is asked for up by itself, whatever the
+// planner thinks of the number: LIMIT keeps the look-up from becoming a join,
+// which may be one with the whole of a table. The sum leaves bodies unread that
+// are too long to lie in their rows.
+const readVersions = `SELECT x.version, x.op, x.at, x.created, x.expires, x.size, x.owner, x.digest, x.coding, x.body FROM (
+	SELECT k.ord, v.*, sum(v.size) OVER (ORDER BY k.ord ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
+	FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[]) WITH ORDINALITY k(tenant, name, id, version, ord)
+	LEFT JOIN LATERAL (SELECT ` + versionColumns + `, v.coding, v.body` + ofKey + ` JOIN version v ON v.kid = h.kid
+		WHERE n.tenant = k.tenant AND n.name = k.name AND h.id = k.id AND v.version = k.version LIMIT 1) v ON true) x
+	WHERE coalesce(x.before, 0) < $5 ORDER BY x.ord`
+
+// ReadVersions implements warm.Reader, by one statement. A scan of a table that
+// was small when the statement was planned would be done again for each
+// version, so it runs where there are none.
+func (s *Store) ReadVersions(ctx context.Context, of []warm.KeyVersion, maxBytes int64) (out []warm.Version, err error) {
+	if len(of) == 0 {
+		return nil, nil
+	}
+	tenants, names, ids, versions := make([]string, len(of)), make([]string, len(of)), make([][]byte, len(of)), make([]int64, len(of))
+	for i, o := range of {
+		tenants[i], names[i], ids[i], versions[i] = o.Key.Tenant, o.Key.Namespace, []byte(o.Key.ID), o.Version
+	}
+	read := func(q querier) error {
+		out = make([]warm.Version, 0, len(of))
+		return each(ctx, q, readVersions, []any{tenants, names, ids, versions, max(maxBytes, 1)}, func(row pgx.Rows) error {
+			if row.RawValues()[0] == nil {
+				out = append(out, warm.Version{})
+				return nil
+			}
+			var v versionScan
+			var coding int16
+			var body []byte
+			err := row.Scan(append(v.into(), &coding, &body)...)
+			found := v.row(of[len(out)].Key)
+			found.Body = s.unpack(body, coding)
+			out = append(out, found)
+			return err
+		})
+	}
+	err = s.twice(ctx, func() error { return s.on(ctx, s.writers, read) })
+	return out, err
+}
+
 // AsOf implements warm.Reader. Versions and their times grow together.
 func (s *Store) AsOf(ctx context.Context, key tiering.Key, t time.Time) (v warm.Version, ok bool, err error) {
 	return s.oneVersion(ctx, key, ` AND v.at <= $4 ORDER BY v.version DESC LIMIT 1`, micros(t))

@@ -82,7 +82,30 @@ func scanVersion(key tiering.Key, v []driver.Value) warm.Version {
 
 // Version implements warm.Reader.
 func (s *Store) Version(ctx context.Context, key tiering.Key, version int64) (v warm.Version, ok bool, err error) {
-	return s.oneVersion(ctx, key, ` AND v.version = ?`, version)
+	return s.oneVersion(ctx, key, whichVersion, version)
+}
+
+const whichVersion = ` AND v.version = ?`
+
+// ReadVersions implements warm.Reader, on one connection: here a statement costs
+// little beside what it reads.
+func (s *Store) ReadVersions(ctx context.Context, of []warm.KeyVersion, maxBytes int64) (out []warm.Version, err error) {
+	var bytes int64
+	err = s.reader(ctx, func(c *conn) error {
+		for _, o := range of {
+			if len(out) > 0 && bytes >= maxBytes {
+				return nil
+			}
+			v, _, err := s.versionOn(ctx, c, o.Key, whichVersion, o.Version)
+			if err != nil {
+				return err
+			}
+			out = append(out, v)
+			bytes += v.Size
+		}
+		return nil
+	})
+	return out, err
 }
 
 // Find implements warm.Finder: one statement for both, because the statement is
@@ -121,14 +144,20 @@ func (s *Store) AsOf(ctx context.Context, key tiering.Key, t time.Time) (v warm.
 
 func (s *Store) oneVersion(ctx context.Context, key tiering.Key, which string, arg int64) (out warm.Version, ok bool, err error) {
 	err = s.reader(ctx, func(c *conn) error {
-		return c.each(ctx, `SELECT `+versionColumns+`, v.coding, v.body`+ofKey+` JOIN version v ON v.kid = h.kid`+whereKey+which,
-			append(keyArgs(key), arg), func(v []driver.Value) error {
-				out, ok = scanVersion(key, v), true
-				out.Body = s.unpack(blob(v[versionColumnCount+1]), num(v[versionColumnCount]))
-				return nil
-			})
+		out, ok, err = s.versionOn(ctx, c, key, which, arg)
+		return err
 	})
 	return out, ok && err == nil, err
+}
+
+func (s *Store) versionOn(ctx context.Context, c *conn, key tiering.Key, which string, arg int64) (out warm.Version, ok bool, err error) {
+	err = c.each(ctx, `SELECT `+versionColumns+`, v.coding, v.body`+ofKey+` JOIN version v ON v.kid = h.kid`+whereKey+which,
+		append(keyArgs(key), arg), func(v []driver.Value) error {
+			out, ok = scanVersion(key, v), true
+			out.Body = s.unpack(blob(v[versionColumnCount+1]), num(v[versionColumnCount]))
+			return nil
+		})
+	return out, ok, err
 }
 
 // Versions implements warm.Reader.

@@ -54,6 +54,7 @@ func Run(t *testing.T, h Harness) {
 		{"atomic", testAtomic},
 		{"expiry", testExpiry},
 		{"reads", testReads},
+		{"reads of many", testReadsOfMany},
 		{"list", testList},
 		{"query", testQuery},
 		{"feed", testFeed},
