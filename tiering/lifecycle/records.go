@@ -70,6 +70,9 @@ func (e *Engine) readVersions(ctx context.Context, of []warm.KeyVersion, pages c
 		if err != nil {
 			return err
 		}
+		if len(page) == 0 {
+			return tiering.Errorf(tiering.CodeUnavailable, "warm answers nothing of %d versions asked for", len(of))
+		}
 		of = of[len(page):]
 		select {
 		case pages <- page:

@@ -66,6 +66,10 @@ func reachedByIndex(t *testing.T, pool *pgxpool.Pool, sql string) {
 		if n.Relation != "" && strings.Contains(n.Type, "Scan") && n.Index == "" && n.Recheck == "" {
 			t.Errorf("%s of all of %s", n.Type, n.Relation)
 		}
+		// An index is entered by its first column, or it is read as a whole too.
+		if first := map[string]string{"head": `(nid|kid) = `, "version": `kid = `, "projection": `kid = `}[n.Relation]; n.Index != "" && first != "" && !regexp.MustCompile(first).MatchString(n.Index) {
+			t.Errorf("%s of %s by %s", n.Type, n.Relation, n.Index)
+		}
 		for _, below := range n.Plans {
 			walk(below)
 		}

@@ -88,15 +88,16 @@ func (s *Store) Version(ctx context.Context, key tiering.Key, version int64) (v 
 	return s.oneVersion(ctx, key, ` AND v.version = $4`, version)
 }
 
-// readVersions looks each of what is asked for up by itself, whatever the
-// planner thinks of the number: LIMIT keeps the look-up from becoming a join,
-// which may be one with the whole of a table. The sum leaves bodies unread that
-// are too long to lie in their rows.
+// readVersions looks each of what is asked for up by itself, column by column
+// of an index, whatever the planner thinks of the number or of the tables: in
+// place of joins, which it may do by another order or with the whole of a table.
+// The sum leaves bodies unread that are too long to lie in their rows.
 const readVersions = `SELECT x.version, x.op, x.at, x.created, x.expires, x.size, x.owner, x.digest, x.coding, x.body FROM (
 	SELECT k.ord, v.*, sum(v.size) OVER (ORDER BY k.ord ROWS BETWEEN UNBOUNDED PRECEDING AND 1 PRECEDING) AS before
 	FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[]) WITH ORDINALITY k(tenant, name, id, version, ord)
-	LEFT JOIN LATERAL (SELECT ` + versionColumns + `, v.coding, v.body` + ofKey + ` JOIN version v ON v.kid = h.kid
-		WHERE n.tenant = k.tenant AND n.name = k.name AND h.id = k.id AND v.version = k.version LIMIT 1) v ON true) x
+	LEFT JOIN LATERAL (SELECT ` + versionColumns + `, v.coding, v.body FROM version v
+		WHERE v.kid = (SELECT h.kid FROM head h WHERE h.nid = (SELECT n.nid FROM namespace n WHERE n.tenant = k.tenant AND n.name = k.name) AND h.id = k.id AND h.version > 0)
+		AND v.version = k.version LIMIT 1) v ON true) x
 	WHERE coalesce(x.before, 0) < $5 ORDER BY x.ord`
 
 // ReadVersions implements warm.Reader, by one statement. A scan of a table that
