@@ -100,6 +100,7 @@ func run(t *testing.T, n *node, o outage) string {
 	c := &cell{outage: &o, t: t, n: n, name: strings.ReplaceAll(o.tier+"-"+o.how, " ", "-")}
 	c.sinkDeep()
 	n.must("PUT", "/v1/state/kept/"+c.name, `{"v":1}`)
+	n.must("PUT", "/v1/state/kept/"+c.name+"/over", `{"v":"before"}`)
 	n.must("PUT", "/v1/state/passing/"+c.name, `{"v":1}`)
 	n.must("PUT", "/v1/state/light/"+c.name, `{"v":1}`)
 	c.await("before the outage", normal, within)

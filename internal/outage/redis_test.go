@@ -20,8 +20,8 @@ func redisOutages(s *servers) []outage {
 	}
 }
 
-// redisKept writes over documents while Redis is away, and looks whether any
-// comes back from it: a value that it kept, or one that it lost.
+// redisKept writes over a document that Redis holds while it is away, and is
+// known to be: Redis hears nothing of it. What it kept must not come back.
 func redisKept(c *cell, back bool) {
 	path := "/v1/state/kept/" + c.name + "/over"
 	if !back {
