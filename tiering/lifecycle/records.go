@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	"iter"
 
 	"golang.org/x/sync/errgroup"
 
@@ -10,7 +11,8 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
-// The bounds of one read of bodies from warm.
+// The bounds of one read of bodies from warm. Up to three such pages are held
+// or under way beside what was taken: warm reads one while another is unpacked.
 const (
 	readPage  = 1000
 	readBytes = 2 << 20
@@ -21,17 +23,26 @@ const (
 // gone, and without a location such a version never leaves warm.
 func (e *Engine) records(ctx context.Context, changes []positioned) (out []cold.Record, missing []positioned, err error) {
 	out = make([]cold.Record, 0, len(changes))
-	var puts []warm.KeyVersion
-	for _, c := range changes {
-		if c.Op == tiering.OpPut {
-			puts = append(puts, warm.KeyVersion{Key: c.Key, Version: c.Version})
-		}
-	}
+	// The pages come in order, each by a reader of its own.
 	group, gctx := errgroup.WithContext(ctx)
-	pages := make(chan []warm.Version, 1)
+	pages := make(chan (<-chan []warm.Version), 1)
 	group.Go(func() error {
 		defer close(pages)
-		return e.readVersions(gctx, puts, pages)
+		for puts := range putPages(changes) {
+			page := make(chan []warm.Version, 1)
+			group.Go(func() error {
+				defer close(page)
+				read, err := e.readVersions(gctx, puts)
+				page <- read
+				return err
+			})
+			select {
+			case pages <- page:
+			case <-gctx.Done():
+				return gctx.Err()
+			}
+		}
+		return nil
 	})
 	var page []warm.Version
 	for _, c := range changes {
@@ -41,7 +52,9 @@ func (e *Engine) records(ctx context.Context, changes []positioned) (out []cold.
 		}
 		if c.Op == tiering.OpPut {
 			if len(page) == 0 {
-				page = <-pages
+				if next, ok := <-pages; ok {
+					page = <-next
+				}
 			}
 			if len(page) == 0 { // reading ended early
 				break
@@ -62,23 +75,42 @@ func (e *Engine) records(ctx context.Context, changes []positioned) (out []cold.
 	return out, missing, nil
 }
 
-// readVersions reads versions a page at a time, one page ahead of who takes
-// them.
-func (e *Engine) readVersions(ctx context.Context, of []warm.KeyVersion, pages chan<- []warm.Version) error {
-	for len(of) > 0 {
-		page, err := e.Warm.ReadVersions(ctx, of[:min(len(of), readPage)], readBytes)
-		if err != nil {
-			return err
+// putPages yields the versions whose bodies changes need, in their order, a page
+// at a time.
+func putPages(changes []positioned) iter.Seq[[]warm.KeyVersion] {
+	return func(yield func([]warm.KeyVersion) bool) {
+		var page []warm.KeyVersion
+		var bytes int64
+		for _, c := range changes {
+			if c.Op != tiering.OpPut {
+				continue
+			}
+			if len(page) == readPage || len(page) > 0 && bytes+c.Size > readBytes {
+				if !yield(page) {
+					return
+				}
+				page, bytes = nil, 0
+			}
+			page, bytes = append(page, warm.KeyVersion{Key: c.Key, Version: c.Version}), bytes+c.Size
 		}
-		if len(page) == 0 {
-			return tiering.Errorf(tiering.CodeUnavailable, "warm answers nothing of %d versions asked for", len(of))
-		}
-		of = of[len(page):]
-		select {
-		case pages <- page:
-		case <-ctx.Done():
-			return ctx.Err()
+		if len(page) > 0 {
+			yield(page)
 		}
 	}
-	return nil
+}
+
+// readVersions reads a page, by as many answers as warm makes of it.
+func (e *Engine) readVersions(ctx context.Context, of []warm.KeyVersion) ([]warm.Version, error) {
+	out := make([]warm.Version, 0, len(of))
+	for len(out) < len(of) {
+		some, err := e.Warm.ReadVersions(ctx, of[len(out):], readBytes)
+		if err != nil {
+			return nil, err
+		}
+		if len(some) == 0 {
+			return nil, tiering.Errorf(tiering.CodeUnavailable, "warm answers nothing of %d versions asked for", len(of)-len(out))
+		}
+		out = append(out, some...)
+	}
+	return out, nil
 }

@@ -4,6 +4,8 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -17,13 +19,18 @@ import (
 type paged struct {
 	warm.Store
 	page  int
+	mu    sync.Mutex
 	calls int
 	after int   // calls that are answered; 0: all
 	err   error // of later ones
 }
 
 func (p *paged) ReadVersions(ctx context.Context, of []warm.KeyVersion, maxBytes int64) ([]warm.Version, error) {
-	if p.calls++; p.after > 0 && p.calls > p.after {
+	p.mu.Lock()
+	p.calls++
+	ended := p.after > 0 && p.calls > p.after
+	p.mu.Unlock()
+	if ended {
 		return nil, p.err
 	}
 	return p.Store.ReadVersions(ctx, of[:min(p.page, len(of))], maxBytes)
@@ -67,6 +74,28 @@ func TestArchiveReadsVersionsByThePage(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// Bodies that are read at the same time come in the order of their changes.
+func TestArchiveReadsAhead(t *testing.T) {
+	s := newSite(t)
+	s.namespace(siteTenant, "notes", tiering.Policy{})
+	var want []string
+	for i := range 9 {
+		want = append(want, fmt.Sprintf(`"%d%s"`, i, strings.Repeat("x", 400_000*(i%4))))
+		s.put(note("a"), want[i])
+	}
+	store := &paged{Store: s.warm, page: 1000}
+	s.engine = lifecycle.New(lifecycle.Config{Warm: store, Archive: s.archive, SegmentAge: time.Nanosecond})
+	s.flush()
+	if store.calls < 3 {
+		t.Errorf("%d calls", store.calls)
+	}
+	for i, w := range want {
+		if got, err := s.history(note("a"), int64(i+1)); err != nil || got != w {
+			t.Errorf("version %d in cold has %d bytes, %v, want %d", i+1, len(got), err, len(w))
+		}
 	}
 }
 
