@@ -3,68 +3,21 @@ package tierd_test
 import (
 	"context"
 	"fmt"
-	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
-	"github.com/google/uuid"
-	"github.com/jackc/pgx/v5"
-
 	"github.com/tierd/tierd"
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 )
-
-// realServer returns the URL of a test server, which CI must name.
-func realServer(t *testing.T, variable string) string {
-	t.Helper()
-	raw := os.Getenv(variable)
-	if raw == "" {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%s is not set: start the servers with deploy/local/services up", variable)
-		}
-		t.Skipf(`%s is not set: deploy/local/services up; eval "$(deploy/local/services env)"`, variable)
-	}
-	return raw
-}
-
-// database runs sql on the test server's database.
-func database(t *testing.T, sql string) {
-	t.Helper()
-	ctx := context.WithoutCancel(t.Context())
-	c, err := pgx.Connect(ctx, realServer(t, "TIERD_WARM"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer c.Close(ctx)
-	if _, err := c.Exec(ctx, sql); err != nil {
-		t.Fatal(err)
-	}
-}
-
-// warmURL leads to an empty schema of this test's own.
-func warmURL(t *testing.T) (url_, schema string) {
-	t.Helper()
-	schema = fmt.Sprintf("node_%x", uuid.New())
-	database(t, `CREATE SCHEMA `+schema)
-	t.Cleanup(func() { database(t, `DROP SCHEMA `+schema+` CASCADE`) })
-	u, err := url.Parse(realServer(t, "TIERD_WARM"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := u.Query()
-	q.Set("search_path", schema)
-	u.RawQuery = q.Encode()
-	return u.String(), schema
-}
 
 // realTiers names Redis, PostgreSQL and two S3 servers, empty.
 func realTiers(t *testing.T) tierd.Config {
 	t.Helper()
-	warm, _ := warmURL(t)
+	warm, _ := servicestest.Schema(t)
 	return tierd.Config{
-		Hot: realServer(t, "TIERD_HOT"), Warm: warm,
+		Hot: servicestest.Variable(t, "TIERD_HOT"), Warm: warm,
 		Cold: bucketURL(t, "TIERD_COLD"), Backup: bucketURL(t, "TIERD_BACKUP") + "&client=minio",
 	}
 }
@@ -127,7 +80,7 @@ func TestTheRealTiersAreRebuiltFromTheBackup(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	c := realTiers(t)
-	warm, schema := warmURL(t)
+	warm, schema := servicestest.Schema(t)
 	c.Warm = warm
 	n, err := tierd.Open(ctx, c)
 	if err != nil {
@@ -147,7 +100,7 @@ func TestTheRealTiersAreRebuiltFromTheBackup(t *testing.T) {
 	if err := n.Close(ctx); err != nil {
 		t.Fatal(err)
 	}
-	database(t, `DROP SCHEMA `+schema+` CASCADE; CREATE SCHEMA `+schema)
+	servicestest.SQL(t, servicestest.Variable(t, "TIERD_WARM"), `DROP SCHEMA `+schema+` CASCADE; CREATE SCHEMA `+schema)
 
 	if _, err := tierd.Open(ctx, c); tiering.CodeOf(err) != tiering.CodeWrongKind {
 		t.Fatalf("a new database beside full buckets: %v", err)

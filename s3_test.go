@@ -4,12 +4,12 @@ import (
 	"context"
 	"fmt"
 	"net/url"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tierd/tierd"
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -17,14 +17,7 @@ import (
 // test's own.
 func bucketURL(t *testing.T, variable string) string {
 	t.Helper()
-	raw := os.Getenv(variable)
-	if raw == "" {
-		if os.Getenv("CI") != "" {
-			t.Fatalf("%s is not set: start the servers with deploy/local/services up", variable)
-		}
-		t.Skipf(`%s is not set: deploy/local/services up; eval "$(deploy/local/services env)"`, variable)
-	}
-	u, err := url.Parse(raw)
+	u, err := url.Parse(servicestest.Variable(t, variable))
 	if err != nil {
 		t.Fatal(err)
 	}

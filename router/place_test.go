@@ -13,6 +13,7 @@ import (
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/redis"
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm/postgres"
 )
@@ -44,15 +45,7 @@ var serverTiming = hot.Timing{Token: 2 * time.Second, Lease: 2 * time.Second, To
 // not where continuous integration runs it.
 func addresses(t testing.TB) (redisURL, postgresURL string) {
 	t.Helper()
-	redisURL, postgresURL = os.Getenv("TIERD_HOT"), os.Getenv("TIERD_WARM")
-	if redisURL == "" || postgresURL == "" {
-		const how = `no servers: run "deploy/local/services up redis postgres", then eval "$(deploy/local/services env)"`
-		if os.Getenv("CI") != "" {
-			t.Fatal(how)
-		}
-		t.Skip(how)
-	}
-	return redisURL, postgresURL
+	return servicestest.Variable(t, "TIERD_HOT"), servicestest.Variable(t, "TIERD_WARM")
 }
 
 // schemaVariable names, to the tests, a schema that they share: their tenants

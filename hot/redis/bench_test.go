@@ -15,6 +15,7 @@ import (
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/redis"
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -95,7 +96,7 @@ const benchKeys = 1000
 type operation func(ctx context.Context, i int64) error
 
 func benchmark(b *testing.B, ways map[string]func(b *testing.B, url string) operation) {
-	url := address(b, "TIERD_HOT", "redis")
+	url := servicestest.Variable(b, "TIERD_HOT")
 	for _, callers := range []int{1, 64} {
 		for _, way := range []string{"pool", "autopipeline", "driver", "driver, marked"} {
 			if ways[way] == nil {

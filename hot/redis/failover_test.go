@@ -66,12 +66,12 @@ func TestFailover(t *testing.T) {
 	const ttl = 2 * time.Second
 	servers := private(t, "sentinel")
 	epoch := &hotEpoch{base: "failover"}
-	s := epoch.daemon(t, servers.url("TIERD_HOT_SENTINEL"), redis.Options{Timing: timing, Timeout: 500 * time.Millisecond})
+	s := epoch.daemon(t, servers.Env("TIERD_HOT_SENTINEL"), redis.Options{Timing: timing, Timeout: 500 * time.Millisecond})
 	r := newTrial(s, ttl)
 	r.during(t, func() {
 		time.Sleep(500 * time.Millisecond)
 		before := r.writes.Load()
-		servers.do("pause", "redis-primary")
+		servers.Do("pause", "redis-primary")
 		began := time.Now()
 		eventually(t, 30*time.Second, "a new epoch", func() bool { return epoch.n.Load() > 0 })
 		hits := r.hits.Load()
@@ -80,7 +80,7 @@ func TestFailover(t *testing.T) {
 		if r.writes.Load() == before {
 			t.Error("writers stood still")
 		}
-		servers.do("resume", "redis-primary")
+		servers.Do("resume", "redis-primary")
 		time.Sleep(ttl + time.Second)
 		if last := time.Unix(0, r.lastStale.Load()); time.Since(last) < time.Second {
 			t.Errorf("stale reads go on: the last was %v ago", time.Since(last))
@@ -97,7 +97,7 @@ func TestReplicaThatLags(t *testing.T) {
 	t.Parallel()
 	servers := private(t, "sentinel")
 	epoch := &hotEpoch{base: "lag", slow: 500 * time.Millisecond}
-	s := epoch.daemon(t, servers.url("TIERD_HOT_SENTINEL"), redis.Options{})
+	s := epoch.daemon(t, servers.Env("TIERD_HOT_SENTINEL"), redis.Options{})
 	key := tiering.Key{Tenant: "t", Namespace: "ns", ID: "x"}
 	put := func(version int64) {
 		t.Helper()
@@ -106,17 +106,17 @@ func TestReplicaThatLags(t *testing.T) {
 		}
 	}
 	put(1)
-	primary := admin(t, "redis://"+servers.address("redis-primary"))
+	primary := admin(t, "redis://"+servers.Address("redis-primary"))
 	if n, err := primary.Wait(t.Context(), 1, 5*time.Second).Result(); err != nil || n != 1 {
 		t.Fatalf("%d replicas have v1, %v", n, err)
 	}
-	servers.do("pause", "redis-replica")
+	servers.Do("pause", "redis-replica")
 	if err := primary.ClientKillByFilter(t.Context(), "TYPE", "replica").Err(); err != nil {
 		t.Fatal(err)
 	}
 	put(2)
-	servers.do("kill", "redis-primary")
-	servers.do("resume", "redis-replica")
+	servers.Do("kill", "redis-primary")
+	servers.Do("resume", "redis-replica")
 
 	eventually(t, 30*time.Second, "the replica serves under a new epoch", func() bool {
 		before := s.HotEpoch()
@@ -126,7 +126,7 @@ func TestReplicaThatLags(t *testing.T) {
 		}
 		return err == nil && before == s.HotEpoch() && l.State == hot.Empty
 	})
-	replica := admin(t, "redis://"+servers.address("redis-replica"))
+	replica := admin(t, "redis://"+servers.Address("redis-replica"))
 	if n, err := replica.Exists(t.Context(), "tierd:lag.0:t:ns:x").Result(); err != nil || n != 1 {
 		t.Errorf("the replica holds %d of v1, %v: nothing was proved", n, err)
 	}
@@ -141,7 +141,7 @@ func TestReplicaThatLags(t *testing.T) {
 func TestRestart(t *testing.T) {
 	t.Parallel()
 	servers := private(t, "redis")
-	url := servers.url("TIERD_HOT")
+	url := servers.Env("TIERD_HOT")
 	key := tiering.Key{Tenant: "t", Namespace: "ns", ID: "x"}
 	is := func(s *redis.Store, want hot.State) {
 		t.Helper()
@@ -162,8 +162,8 @@ func TestRestart(t *testing.T) {
 	is(first, hot.Present)
 	first.Close()
 
-	servers.do("stop", "redis")
-	servers.do("start", "redis")
+	servers.Do("stop", "redis")
+	servers.Do("start", "redis")
 
 	// Nobody bumps the epoch: nothing is served, nothing counts as stored.
 	second, err := redis.Open(t.Context(), url, &redis.Options{Epoch: old.name(), CheckEvery: 50 * time.Millisecond})

@@ -44,7 +44,7 @@ func repeatedly(t *testing.T, every time.Duration, fn func(ctx context.Context) 
 // Nothing is lost by it.
 func TestScriptFlush(t *testing.T) {
 	t.Parallel()
-	url := private(t, "redis").url("TIERD_HOT")
+	url := private(t, "redis").Env("TIERD_HOT")
 	s := open(t, url, redis.Options{Timing: timing, Timeout: 10 * time.Second})
 	c, flushed := admin(t, url), 0
 	stop := repeatedly(t, time.Millisecond, func(ctx context.Context) error {
@@ -65,7 +65,7 @@ func TestScriptFlush(t *testing.T) {
 // again. What it has acknowledged since is not contradicted.
 func TestFlushAll(t *testing.T) {
 	t.Parallel()
-	url := private(t, "redis").url("TIERD_HOT")
+	url := private(t, "redis").Env("TIERD_HOT")
 	c := admin(t, url)
 	r := newTrial(open(t, url, redis.Options{Timing: timing, Timeout: 10 * time.Second}), time.Minute)
 	r.during(t, func() {
@@ -116,7 +116,7 @@ func TestFull(t *testing.T) {
 // full opens a store on a server with room for a few hundred values; flood
 // writes many more.
 func full(t *testing.T, policy string) (s *redis.Store, flood func()) {
-	url := private(t, "redis").url("TIERD_HOT")
+	url := private(t, "redis").Env("TIERD_HOT")
 	c := admin(t, url)
 	for name, value := range map[string]string{"maxmemory-policy": policy, "maxmemory": "6mb"} {
 		if err := c.ConfigSet(t.Context(), name, value).Err(); err != nil {

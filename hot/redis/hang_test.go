@@ -18,7 +18,7 @@ func TestServerThatHangs(t *testing.T) {
 	t.Parallel()
 	const timeout = 250 * time.Millisecond
 	servers := private(t, "redis")
-	s, err := redis.Open(t.Context(), servers.url("TIERD_HOT"), &redis.Options{Timeout: timeout, Epoch: tiering.HotEpoch{Life: "hang"}})
+	s, err := redis.Open(t.Context(), servers.Env("TIERD_HOT"), &redis.Options{Timeout: timeout, Epoch: tiering.HotEpoch{Life: "hang"}})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -28,7 +28,7 @@ func TestServerThatHangs(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	servers.do("pause", "redis")
+	servers.Do("pause", "redis")
 	took := hammer(t, s, key, 3*time.Second)
 	if len(took) < 1000 {
 		t.Errorf("only %d calls came back in 3 s", len(took))
@@ -45,7 +45,7 @@ func TestServerThatHangs(t *testing.T) {
 		t.Errorf("Get answers %v, want %v", err, redis.ErrUnavailable)
 	}
 
-	servers.do("resume", "redis")
+	servers.Do("resume", "redis")
 	back := time.Now()
 	for {
 		l, err := s.Get(t.Context(), key, false)

@@ -13,6 +13,7 @@ import (
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/redis"
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -199,7 +200,7 @@ func TestLostReplies(t *testing.T) {
 			after: func(w world) {},
 		},
 	}
-	url := address(t, "TIERD_HOT", "redis")
+	url := servicestest.Variable(t, "TIERD_HOT")
 	for name, test := range tests {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

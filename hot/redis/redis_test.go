@@ -3,33 +3,18 @@ package redis_test
 import (
 	"context"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/hottest"
 	"github.com/tierd/tierd/hot/redis"
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 )
 
 // timing is short, for Redis cannot be given a clock.
 var timing = hot.Timing{Token: 2 * time.Second, Lease: 1600 * time.Millisecond, Tombstone: 6 * time.Second}
-
-// address is the value of an environment variable that "services env" prints.
-// Without it the test is skipped, but not on CI.
-func address(t testing.TB, variable, group string) string {
-	t.Helper()
-	url := os.Getenv(variable)
-	if url == "" {
-		how := fmt.Sprintf(`%s is not set: run "deploy/local/services up %s", then eval "$(deploy/local/services env)"`, variable, group)
-		if os.Getenv("CI") != "" {
-			t.Fatal(how)
-		}
-		t.Skip(how)
-	}
-	return url
-}
 
 // open returns a store with an epoch of its own, which is removed after the
 // test.
@@ -76,12 +61,12 @@ func harness(url string) hottest.Harness {
 	}
 }
 
-func TestConformance(t *testing.T) { hottest.Run(t, harness(address(t, "TIERD_HOT", "redis"))) }
+func TestConformance(t *testing.T) { hottest.Run(t, harness(servicestest.Variable(t, "TIERD_HOT"))) }
 
 // TestClusterConformance runs the suite on three servers that share the keys.
 func TestClusterConformance(t *testing.T) {
 	t.Parallel()
-	url := private(t, "cluster").url("TIERD_HOT_CLUSTER")
+	url := private(t, "cluster").Env("TIERD_HOT_CLUSTER")
 	t.Run("suite", func(t *testing.T) { hottest.Run(t, harness(url)) })
 	t.Run("stats add up, and every server holds keys", func(t *testing.T) {
 		s := open(t, url, redis.Options{Timeout: 10 * time.Second})

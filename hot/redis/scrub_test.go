@@ -8,6 +8,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tierd/tierd/hot/redis"
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -15,7 +16,7 @@ import (
 // the epoch in use, a later one and the lives of others stay. The append-only
 // file is written anew.
 func TestScrub(t *testing.T) {
-	url := address(t, "TIERD_HOT", "redis")
+	url := servicestest.Variable(t, "TIERD_HOT")
 	life := func(name string) string { return name + "-" + uuid.NewString() }
 	own, parent, other := life("own"), life("parent"), life("other")
 	key := tiering.Key{Tenant: "t", Namespace: "ns", ID: "x"}

@@ -8,12 +8,13 @@ import (
 	"testing"
 
 	"github.com/tierd/tierd/hot/redis"
+	"github.com/tierd/tierd/internal/servicestest"
 )
 
 // TestTLS puts TLS before the server, under a certificate that nobody signed.
 func TestTLS(t *testing.T) {
 	t.Parallel()
-	server, err := url.Parse(address(t, "TIERD_HOT", "redis"))
+	server, err := url.Parse(servicestest.Variable(t, "TIERD_HOT"))
 	if err != nil {
 		t.Fatal(err)
 	}

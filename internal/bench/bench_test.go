@@ -10,20 +10,16 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/internal/bench"
+	"github.com/tierd/tierd/internal/servicestest"
 )
 
 // servers takes the tiers from the environment.
 func servers(t *testing.T) bench.Config {
 	t.Helper()
-	c := bench.Config{Hot: os.Getenv("TIERD_HOT"), Warm: os.Getenv("TIERD_WARM"), Cold: os.Getenv("TIERD_COLD"), Backup: os.Getenv("TIERD_BACKUP")}
-	if c.Hot == "" || c.Warm == "" || c.Cold == "" || c.Backup == "" {
-		const how = `no servers: deploy/local/services up; eval "$(deploy/local/services env)"`
-		if os.Getenv("CI") != "" {
-			t.Fatal(how)
-		}
-		t.Skip(how)
+	return bench.Config{
+		Hot: servicestest.Variable(t, "TIERD_HOT"), Warm: servicestest.Variable(t, "TIERD_WARM"),
+		Cold: servicestest.Variable(t, "TIERD_COLD"), Backup: servicestest.Variable(t, "TIERD_BACKUP"),
 	}
-	return c
 }
 
 // TestTiers is "make bench-tiers". The variables BENCH_MODE (full, quick, or

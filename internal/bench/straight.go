@@ -88,7 +88,6 @@ type article struct {
 	objects *objects
 	slots   chan struct{}
 
-	mu      sync.Mutex
 	slice   context.Context
 	stop    context.CancelFunc
 	running sync.WaitGroup

@@ -51,7 +51,7 @@ var normal = sees{write: "hot", hit: "hot", miss: "warm", cold: "cold", ephemera
 func TestWhenATierIsDown(t *testing.T) {
 	s := startServers(t)
 	n := startNode(t, tierd.Config{
-		Hot: s.env["TIERD_HOT"], Warm: s.env["TIERD_WARM"], Cold: s.env["TIERD_COLD"], Backup: s.env["TIERD_BACKUP"] + "&client=minio",
+		Hot: s.Env("TIERD_HOT"), Warm: s.Env("TIERD_WARM"), Cold: s.Env("TIERD_COLD"), Backup: s.Env("TIERD_BACKUP") + "&client=minio",
 		SegmentAge: 500 * time.Millisecond,
 	})
 	prepare(n)

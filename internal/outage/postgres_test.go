@@ -19,8 +19,8 @@ func postgresOutages(s *servers) []outage {
 		{tier: "PostgreSQL", how: "stopped", long: true, down: s.on("stop", "postgres"), up: s.on("start", "postgres"), sees: away, more: historyAway},
 		{tier: "PostgreSQL", how: "hung", down: s.on("pause", "postgres"), up: s.on("resume", "postgres"), sees: away, more: historyAway},
 		{tier: "PostgreSQL", how: "hung, then killed", long: true, down: s.on("pause", "postgres"), sees: away, more: historyAway, up: func() {
-			s.do("kill", "postgres")
-			s.do("start", "postgres")
+			s.Do("kill", "postgres")
+			s.Do("start", "postgres")
 		}},
 		{tier: "PostgreSQL", how: "refuses connections", long: true, sees: away, more: historyAway,
 			down: func() {
@@ -36,7 +36,7 @@ func (s *servers) sql(statement string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
 	defer cancel()
-	c, err := pgx.Connect(ctx, strings.Replace(s.env["TIERD_WARM"], "/tierd?", "/postgres?", 1))
+	c, err := pgx.Connect(ctx, strings.Replace(s.Env("TIERD_WARM"), "/tierd?", "/postgres?", 1))
 	if err != nil {
 		s.t.Fatal(err)
 	}

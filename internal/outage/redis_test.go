@@ -10,7 +10,7 @@ func redisOutages(s *servers) []outage {
 		{tier: "Redis", how: "killed", down: s.on("kill", "redis"), up: s.on("start", "redis"), sees: away, more: redisKept},
 		{tier: "Redis", how: "killed, an old AOF", long: true, sees: away, more: redisKept, up: s.on("start", "redis"), down: func() {
 			s.redis("CONFIG SET appendonly no") // what it had stays on the disk, and comes back
-			s.do("kill", "redis")
+			s.Do("kill", "redis")
 		}},
 		{tier: "Redis", how: "stopped", long: true, down: s.on("stop", "redis"), up: s.on("start", "redis"), sees: away, more: redisKept},
 		{tier: "Redis", how: "hung", down: s.on("pause", "redis"), up: s.on("resume", "redis"), sees: away, more: redisKept},

@@ -22,17 +22,17 @@ type fault struct {
 
 var faults = []fault{
 	{"kill -9 of a daemon", func(f *fleet, _ *servers) { f.killOne(0); f.startOne(0) }},
-	{"kill -9 of Redis", func(_ *fleet, s *servers) { s.do("kill", "redis"); s.do("start", "redis") }},
+	{"kill -9 of Redis", func(_ *fleet, s *servers) { s.Do("kill", "redis"); s.Do("start", "redis") }},
 	{"FLUSHALL", func(f *fleet, s *servers) {
 		if err := s.redis.FlushAll(context.Background()).Err(); err != nil {
 			f.t.Errorf("FLUSHALL: %v", err)
 		}
 	}},
-	{"kill -9 of PostgreSQL", func(_ *fleet, s *servers) { s.do("kill", "postgres"); s.do("start", "postgres") }},
+	{"kill -9 of PostgreSQL", func(_ *fleet, s *servers) { s.Do("kill", "postgres"); s.Do("start", "postgres") }},
 	{"Redis frozen for 3 s", func(_ *fleet, s *servers) {
-		s.do("pause", "redis")
+		s.Do("pause", "redis")
 		time.Sleep(3 * time.Second)
-		s.do("resume", "redis")
+		s.Do("resume", "redis")
 	}},
 	{"kill -9 of the other daemon", func(f *fleet, _ *servers) { f.killOne(1); f.startOne(1) }},
 }

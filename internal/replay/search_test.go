@@ -126,7 +126,7 @@ func (s *servers) searchRedis(ctx context.Context, c *canaries, add func(where, 
 	if err := keys.Err(); err != nil {
 		s.t.Fatal(err)
 	}
-	files, err := filepath.Glob(filepath.Join(s.dir, "data/redis/appendonlydir/*.aof"))
+	files, err := filepath.Glob(filepath.Join(s.Dir(), "data/redis/appendonlydir/*.aof"))
 	if err != nil || len(files) == 0 {
 		s.t.Fatal("no append-only file", err)
 	}

@@ -4,12 +4,8 @@ import (
 	"context"
 	"crypto/rand"
 	"net/url"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/minio/minio-go/v7"
@@ -17,50 +13,26 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tierd/tierd/internal/s3url"
+	"github.com/tierd/tierd/internal/servicestest"
 )
 
 // servers are a Redis and a PostgreSQL of this test's own, which it kills and
 // freezes, and buckets of its own on the shared S3 servers, which it does not.
 type servers struct {
+	*servicestest.Services
 	t            *testing.T
-	dir          string
 	hot, warm    string // URLs; warm without a schema
 	cold, backup string
 	redis        *goredis.Client
-}
-
-// need returns a variable that "services env" sets, which CI must do.
-func need(t *testing.T, variable string) string {
-	t.Helper()
-	value := os.Getenv(variable)
-	if value == "" {
-		const how = `no servers: deploy/local/services up; eval "$(deploy/local/services env)"`
-		if os.Getenv("CI") != "" {
-			t.Fatal(how)
-		}
-		t.Skip(how)
-	}
-	return value
 }
 
 // startServers starts the two. The bucket that is the primary keeps versions of
 // its objects, the backup does not.
 func startServers(t *testing.T) *servers {
 	t.Helper()
-	need(t, "SERVICES_DIR")
-	cold, backup := need(t, "TIERD_COLD"), need(t, "TIERD_BACKUP")
-	s := &servers{t: t, dir: filepath.Join(t.TempDir(), "services")}
-	t.Cleanup(func() { s.do("down", "--purge") })
-	s.do("up", "redis", "postgres")
-	for line := range strings.Lines(s.do("env")) {
-		name, value, _ := strings.Cut(strings.TrimPrefix(strings.TrimSpace(line), "export "), "=")
-		switch value = strings.Trim(value, "'"); name {
-		case "TIERD_HOT":
-			s.hot = value
-		case "TIERD_WARM":
-			s.warm = value
-		}
-	}
+	cold, backup := servicestest.Variable(t, "TIERD_COLD"), servicestest.Variable(t, "TIERD_BACKUP")
+	s := &servers{Services: servicestest.Start(t, "redis", "postgres"), t: t}
+	s.hot, s.warm = s.Env("TIERD_HOT"), s.Env("TIERD_WARM")
 	o, err := goredis.ParseURL(s.hot)
 	if err != nil {
 		t.Fatal(err)
@@ -70,22 +42,6 @@ func startServers(t *testing.T) *servers {
 	s.cold = s.bucket(cold, true)
 	s.backup = s.bucket(backup, false) + "&client=minio"
 	return s
-}
-
-// do runs one command of the script and returns what it printed.
-func (s *servers) do(verb string, names ...string) string {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "../../deploy/local/services", append([]string{verb}, names...)...)
-	cmd.Env = append(os.Environ(), "SERVICES_DIR="+s.dir)
-	var said strings.Builder
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		s.t.Fatalf("services %s %v: %v\n%s", verb, names, err, said.String())
-	}
-	return string(out)
 }
 
 // bucket makes a bucket on the server of a URL, and returns the URL of it. It

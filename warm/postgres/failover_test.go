@@ -5,61 +5,25 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"os/exec"
-	"strings"
 	"sync"
 	"testing"
 	"time"
 
 	"github.com/google/uuid"
 
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/postgres"
 )
 
-// services is a server of a test's own, which it may kill.
-type services struct {
-	t   testing.TB
-	dir string
-}
-
-func private(t testing.TB) *services {
+// private starts a server that no other test uses.
+func private(t testing.TB) *servicestest.Services {
 	t.Helper()
 	if os.Getenv("FAILOVER") == "" {
 		t.Skip("kills a server of its own: make failover")
 	}
-	s := &services{t: t, dir: t.TempDir()}
-	t.Cleanup(func() { s.do("down", "--purge") })
-	s.do("up", "postgres")
-	return s
-}
-
-// do runs one command of the script and returns what it printed.
-func (s *services) do(verb string, names ...string) string {
-	s.t.Helper()
-	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
-	defer cancel()
-	cmd := exec.CommandContext(ctx, "../../deploy/local/services", append([]string{verb}, names...)...)
-	cmd.Env = append(os.Environ(), "SERVICES_DIR="+s.dir)
-	var said strings.Builder
-	cmd.Stderr = &said
-	out, err := cmd.Output()
-	if err != nil {
-		s.t.Fatalf("services %s %v: %v\n%s", verb, names, err, said.String())
-	}
-	return string(out)
-}
-
-func (s *services) url() string {
-	s.t.Helper()
-	for line := range strings.Lines(s.do("env")) {
-		if value, ok := strings.CutPrefix(strings.TrimSpace(line), "export TIERD_WARM='"); ok {
-			return strings.TrimSuffix(value, "'")
-		}
-	}
-	s.t.Fatal("services env prints no TIERD_WARM")
-	return ""
+	return servicestest.Start(t, "postgres")
 }
 
 // TestServerIsKilledUnderWriters: what was acknowledged is there, what is
@@ -68,7 +32,7 @@ func (s *services) url() string {
 func TestServerIsKilledUnderWriters(t *testing.T) {
 	own := private(t)
 	ctx := context.Background()
-	s, err := postgres.Open(ctx, own.url(), nil)
+	s, err := postgres.Open(ctx, own.Env("TIERD_WARM"), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -110,8 +74,8 @@ func TestServerIsKilledUnderWriters(t *testing.T) {
 		})
 	}
 	time.Sleep(time.Second)
-	own.do("kill", "postgres")
-	own.do("start", "postgres")
+	own.Do("kill", "postgres")
+	own.Do("start", "postgres")
 	began := time.Now()
 	for s.Ping(ctx) != nil {
 		if time.Since(began) > 10*time.Second {

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash/fnv"
 	"net/url"
-	"os"
 	"testing"
 	"time"
 
@@ -13,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/oklog/ulid/v2"
 
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/postgres"
@@ -29,14 +29,7 @@ type server struct {
 // continuous integration runs it fails.
 func database(t testing.TB) server {
 	t.Helper()
-	base := os.Getenv("TIERD_WARM")
-	if base == "" {
-		const how = `no PostgreSQL: run "deploy/local/services up postgres", then eval "$(deploy/local/services env)"`
-		if os.Getenv("CI") != "" {
-			t.Fatal(how)
-		}
-		t.Skip(how)
-	}
+	base := servicestest.Variable(t, "TIERD_WARM")
 	name := "tierd_test_" + ulid.Make().String()
 	run := func(sql string) error {
 		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)

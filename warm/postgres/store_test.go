@@ -4,8 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net/url"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -14,6 +12,7 @@ import (
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -21,35 +20,8 @@ import (
 // testURL leads to a schema of its own, which goes at the end.
 func testURL(t testing.TB) string {
 	t.Helper()
-	base := os.Getenv("TIERD_WARM")
-	if base == "" {
-		const how = `no PostgreSQL: run "deploy/local/services up postgres", then eval "$(deploy/local/services env)"`
-		if os.Getenv("CI") != "" {
-			t.Fatal(how)
-		}
-		t.Skip(how)
-	}
-	name := fmt.Sprintf("test_%x", uuid.New())
-	run := func(sql string) {
-		c, err := pgx.Connect(context.Background(), base)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer c.Close(context.Background())
-		if _, err := c.Exec(context.Background(), sql); err != nil {
-			t.Error(err)
-		}
-	}
-	run(`CREATE SCHEMA ` + name)
-	t.Cleanup(func() { run(`DROP SCHEMA ` + name + ` CASCADE`) })
-	u, err := url.Parse(base)
-	if err != nil {
-		t.Fatal(err)
-	}
-	q := u.Query()
-	q.Set("search_path", name)
-	u.RawQuery = q.Encode()
-	return u.String()
+	u, _ := servicestest.Schema(t)
+	return u
 }
 
 // testClock stands until it is moved.
