@@ -24,31 +24,32 @@ var layers = buildLayers()
 
 func buildLayers() []layer {
 	ls := []layer{
-		{name: "lifecycle", packages: []string{"tiering/lifecycle/..."}, may: []string{"tiering", "hot", "warm", "cold", "vector", "helper"}, logs: true},
+		{name: "lifecycle", packages: []string{"tiering/lifecycle/..."}, may: []string{"tiering", "hot", "warm", "cold", "vector", "leaf"}, logs: true},
 		{name: "tiering", packages: []string{"tiering"}, std: true},
 	}
 	for _, t := range tiers {
 		ls = append(ls,
-			layer{name: t, packages: []string{t, t + "/internal/..."}, may: []string{"tiering", "helper"}},
-			layer{name: t + " driver", packages: []string{t + "/..."}, may: []string{"tiering", t, "helper"}},
+			layer{name: t, packages: []string{t, t + "/internal/..."}, may: []string{"tiering", "leaf"}},
+			layer{name: t + " driver", packages: []string{t + "/..."}, may: []string{"tiering", t, "leaf"}},
 		)
 	}
 	return append(ls,
-		layer{name: "window", packages: []string{"window/..."}, may: []string{"tiering", "helper"}},
-		layer{name: "router", packages: []string{"router/..."}, may: []string{"tiering", "hot", "warm", "cold", "vector", "window", "helper"}, logs: true},
+		layer{name: "window", packages: []string{"window/..."}, may: []string{"tiering", "leaf"}},
+		layer{name: "router", packages: []string{"router/..."}, may: []string{"tiering", "hot", "warm", "cold", "vector", "window", "leaf"}, logs: true},
 		layer{name: "client", packages: []string{"client/..."}, may: []string{"tiering"}, std: true},
-		layer{name: "server", packages: []string{"server/..."}, may: []string{"tiering", "tierd", "window", "helper", "decorator"}, logs: true},
+		layer{name: "server", packages: []string{"server/..."}, may: []string{"tiering", "tierd", "window", "leaf", "decorator"}, logs: true},
 		layer{name: "tierd", packages: []string{"."}, may: []string{
-			"tiering", "lifecycle", "router", "window", "helper", "decorator",
+			"tiering", "lifecycle", "router", "window", "leaf", "decorator",
 			"hot", "warm", "cold", "vector", "hot driver", "warm driver", "cold driver", "vector driver",
 		}, logs: true},
 		layer{name: "cmd", packages: []string{"cmd/...", "deploy/...", "examples/..."}, anything: true, logs: true},
 		// A decorator wraps the tiers' interfaces, so it stands above them; no
 		// tier may know it.
-		layer{name: "decorator", packages: []string{"internal/telemetry/...", "internal/faults/..."}, may: []string{"tiering", "hot", "warm", "cold", "vector", "helper"}},
+		layer{name: "decorator", packages: []string{"internal/telemetry/...", "internal/faults/..."}, may: []string{"tiering", "hot", "warm", "cold", "vector", "leaf"}},
 		// A harness drives a whole node; nothing but commands and tests uses it.
 		layer{name: "harness", packages: []string{"internal/archtest", "internal/bench", "internal/outage", "internal/replay/..."}, anything: true, logs: true},
-		layer{name: "helper", packages: []string{"internal/..."}, may: []string{"tiering"}},
+		// A leaf knows no tier.
+		layer{name: "leaf", packages: []string{"internal/..."}, may: []string{"tiering"}},
 	)
 }
 
@@ -93,12 +94,12 @@ func layerOf(path string) (layer, bool) {
 }
 
 // sameHouse reports whether two packages of one layer belong together: drivers
-// do when their first two path elements agree, helpers always, the rest when
+// do when their first two path elements agree, leaves always, the rest when
 // the first does.
 func sameHouse(l layer, a, b string) bool {
 	n := 1
 	switch {
-	case l.name == "helper" || l.name == "cmd" || l.name == "harness":
+	case l.name == "leaf" || l.name == "cmd" || l.name == "harness":
 		return true
 	case strings.HasSuffix(l.name, " driver") || l.name == "decorator" || l.name == "lifecycle":
 		n = 2
