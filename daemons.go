@@ -3,6 +3,7 @@ package tierd
 import (
 	"context"
 	"net/url"
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -12,10 +13,12 @@ import (
 )
 
 // Daemons that share a warm store have to share hot too: a value that one keeps
-// to itself would not change when another writes. So whoever opens a shared
-// store takes one lease. Its holder is not a daemon but a hot tier: daemons with
-// the same one hold it together, and a daemon whose hot tier is its own holds
-// it alone. The last to leave lets it lapse: there is nobody to say who is last.
+// to itself would not change when another writes. They have to share the buckets:
+// one that looks elsewhere finds nothing to erase. So whoever opens a shared
+// store takes one lease. Its holder is not a daemon but the tiers that it uses:
+// daemons with the same ones hold it together, and a daemon whose hot tier is its
+// own holds it alone. The last to leave lets it lapse: there is nobody to say who
+// is last.
 const (
 	daemonsLease  = "daemons"
 	daemonsTTL    = 15 * time.Second
@@ -30,10 +33,27 @@ type membership struct {
 	alone  bool
 }
 
-func newMembership(leases warm.Leases, hotURL, daemon string) *membership {
+func newMembership(leases warm.Leases, c Config, daemon string) *membership {
 	m := &membership{leases: leases}
-	m.holder, m.alone = hotHolder(hotURL, daemon)
+	m.holder, m.alone = hotHolder(c.Hot, daemon)
+	m.holder += "; cold " + bucketPlace(c.Cold) + "; backup " + bucketPlace(c.Backup)
 	return m
+}
+
+// bucketPlace says where a bucket is, without what only says how to reach it.
+func bucketPlace(bucket string) string {
+	name, folder := scheme(bucket, "dir:")
+	if name == "dir" {
+		if abs, err := filepath.Abs(folder); err == nil {
+			folder = abs
+		}
+		return "dir:" + folder
+	}
+	u, err := url.Parse(bucket)
+	if err != nil {
+		return name // such a URL was opened: what it names is beyond telling
+	}
+	return name + "://" + u.Host + "/" + strings.Trim(u.Path, "/") + " at " + u.Query().Get("endpoint")
 }
 
 // hotHolder names a hot tier in the lease: its kind, hosts and database,
@@ -62,10 +82,10 @@ func (m *membership) take(ctx context.Context) error {
 	if ok {
 		return nil
 	}
-	detail := "daemons on one warm store share their hot tier, and those that run use another one: " + l.Holder + ", where this one names " + m.holder +
-		"; name the same, or stop them and wait " + daemonsTTL.String()
+	detail := "daemons on one warm store share their other tiers, and those that run use: " + l.Holder + "; this one names: " + m.holder +
+		"; name the same, spelled alike, or stop them and wait " + daemonsTTL.String()
 	if strings.HasPrefix(l.Holder, "memory of") || m.alone {
-		detail = "the warm store is in use by daemons whose hot tier is " + l.Holder + ": a hot tier in process memory goes with one daemon alone; " +
+		detail = "the warm store is in use by daemons with hot in " + l.Holder + ": a hot tier in process memory goes with one daemon alone; " +
 			"name the same redis:// for all with --hot, or stop the others and wait " + daemonsTTL.String()
 	}
 	if strings.HasPrefix(l.Holder, rebuildHolder) {

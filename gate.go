@@ -2,6 +2,7 @@ package tierd
 
 import (
 	"context"
+	"errors"
 	"log/slog"
 	"math"
 	"sync/atomic"
@@ -9,6 +10,7 @@ import (
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm/postgres"
 )
 
 // gate is a hot tier that serves only while this daemon has its part in the lease
@@ -150,7 +152,7 @@ func (g *gate) renew(ctx context.Context, m *membership, renewed func(context.Co
 	defer cancel()
 	asked := time.Now()
 	if err := m.take(ctx); err != nil {
-		if tiering.CodeOf(err) == tiering.CodeLeaseHeld {
+		if tiering.CodeOf(err) == tiering.CodeLeaseHeld || errors.Is(err, postgres.ErrAnotherLife) {
 			g.close()
 		}
 		log.Error("the lease of the warm store's daemons was not renewed", "err", err)

@@ -53,7 +53,7 @@ type gated struct {
 func startGated(t *testing.T, hotURL string) *gated {
 	d := &gated{T: t, leases: &lease{}}
 	d.tiers.hot = memory.Open(nil)
-	d.tiers.membership = newMembership(d.leases, hotURL, "here")
+	d.tiers.membership = newMembership(d.leases, Config{Hot: hotURL}, "here")
 	d.tiers.gate = newGate(d.tiers.hot)
 	d.tiers.hot = d.tiers.gate
 	if err := d.tiers.membership.take(t.Context()); err != nil {
@@ -145,7 +145,7 @@ func TestTheHotTierThatBeganAnewIsClosed(t *testing.T) {
 		t.Fatal(err)
 	}
 	d.gate = newGate(d.hot)
-	d.hot, d.membership = d.gate, newMembership(nil, "memory:", "here")
+	d.hot, d.membership = d.gate, newMembership(nil, Config{Hot: "memory:"}, "here")
 	if err := d.renewHot(t.Context()); err != nil {
 		t.Fatal(err)
 	}

@@ -130,7 +130,7 @@ func (t *tiers) join(ctx context.Context, c Config) error {
 		return nil
 	}
 	asked := time.Now()
-	t.membership = newMembership(t.warm, c.Hot, t.holder)
+	t.membership = newMembership(t.warm, c, t.holder)
 	if err := t.membership.take(ctx); err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (t *tiers) openCold(ctx context.Context, c Config) error {
 		{"backup", c.Backup, "dir:" + filepath.Join(c.Data, "backup"), &t.backup, &t.drivers.Backup},
 	} {
 		url := b.url
-		if url == "" {
+		if url == "" || url == "dir:" {
 			url = b.otherwise
 		}
 		bucket, name, err := openBucket(ctx, url)

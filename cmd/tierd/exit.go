@@ -194,7 +194,7 @@ func advice(e *tiering.Error, url string) string {
 	case tiering.CodePreconditionRequired:
 		return "say which version you have read with --if-version N; 0 is for a document that is not there yet"
 	case tiering.CodeUnauthenticated:
-		return "give a key with --api-key-file FILE or TIERD_API_KEY; tierd keys create --data DIR makes a first one on the daemon's machine"
+		return "give a key with --api-key-file FILE or TIERD_API_KEY; tierd keys create --data DIR, or --direct for a store in PostgreSQL, makes a first one"
 	case tiering.CodeForbidden:
 		return "use a key whose scope covers this: tierd keys ls shows them"
 	case tiering.CodeUnavailable, tiering.CodeRateLimited, tiering.CodeIdempotencyInFlight:

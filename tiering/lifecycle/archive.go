@@ -49,11 +49,29 @@ func (e *Engine) archiveIfDue(ctx context.Context, l warm.Lease) (r run, wait ti
 	}
 	age := now.Sub(r.oldest())
 	e.Recorder.ArchiveLag(int64(len(r.entries)), max(age, 0))
-	if !r.full && age < e.SegmentAge {
-		return r, min(e.SegmentAge-age, time.Second), nil
+	wish, err := e.Warm.Position(ctx, flushWish)
+	if err != nil {
+		return r, 0, err
 	}
-	return r, 0, e.archive(ctx, l, r)
+	if !r.full && age < e.SegmentAge && wish <= r.after {
+		return r, min(e.SegmentAge-age, wishPoll), nil
+	}
+	if err := e.archive(ctx, l, r); err != nil {
+		return r, 0, err
+	}
+	if wish > 0 && wish < r.to() { // a wish that was met must not hold the feed back
+		err = e.Warm.SetPosition(ctx, flushWish, r.to())
+	}
+	return r, 0, err
 }
+
+// flushWish is the position up to which a daemon that does not archive wishes
+// the feed archived, whatever its age. wishPoll is how often the one that does
+// looks.
+const (
+	flushWish = "archive.flush"
+	wishPoll  = 500 * time.Millisecond
+)
 
 // awaitFeed waits for something to archive, for no longer than the lease.
 func (e *Engine) awaitFeed(ctx context.Context, after int64) error {
@@ -66,7 +84,7 @@ func (e *Engine) awaitFeed(ctx context.Context, after int64) error {
 }
 
 // Flush has everything archived that was committed before. Where another daemon
-// holds the archive's lease it waits for that one, or takes over from it.
+// holds the archive's lease it asks that one and waits, or takes over from it.
 func (e *Engine) Flush(ctx context.Context) error {
 	if err := e.settleFeed(ctx); err != nil {
 		return err
@@ -75,10 +93,15 @@ func (e *Engine) Flush(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	for {
+	for asked := false; ; asked = true {
 		err := e.FlushIfFree(ctx)
 		if tiering.CodeOf(err) != tiering.CodeLeaseHeld {
 			return err
+		}
+		if !asked {
+			if err := e.Warm.SetPosition(ctx, flushWish, last); err != nil {
+				return err
+			}
 		}
 		pos, err := e.Warm.Position(ctx, ArchiveReader)
 		if err != nil || pos >= last {
@@ -204,6 +227,9 @@ func (e *Engine) readRun(ctx context.Context, of run) (run, error) {
 // Done again after a crash it skips the tenants that were finished. e.archiving
 // is held.
 func (e *Engine) archive(ctx context.Context, l warm.Lease, r run) error {
+	if err := e.last(ctx); err != nil {
+		return err
+	}
 	if err := e.sweepIntents(ctx, l); err != nil {
 		return err
 	}

@@ -96,11 +96,12 @@ func (discard) Parked(int) {}
 // methods may be called at any time, from any goroutine.
 type Engine struct {
 	Config
-	archiving turn // one archive step at a time in this process
-	erasures  erasures
-	merges    merges    // what is known of segments between two runs of merge
-	suspects  suspects  // segments of which a read found a copy bad
-	sampled   time.Time // when a copy was last read back; the verify worker's
+	archiving  turn // one archive step at a time in this process
+	erasures   erasures
+	merges     merges // what is known of segments between two runs of merge
+	succession succession
+	suspects   suspects  // segments of which a read found a copy bad
+	sampled    time.Time // when a copy was last read back; the verify worker's
 
 	mu       sync.Mutex
 	parked   map[string]*tiering.ParkedMove

@@ -15,6 +15,9 @@ import (
 //
 // The error is unavailable while the version is not in two sound copies.
 func (e *Engine) Proven(ctx context.Context, key tiering.Key, version int64, digest tiering.Digest) error {
+	if err := e.last(ctx); err != nil {
+		return err
+	}
 	locs, err := e.Warm.Locations(ctx, key)
 	if err != nil {
 		return tiering.Wrap(err, "", tiering.Warm, key)

@@ -1,6 +1,10 @@
 package postgres
 
-import "github.com/tierd/tierd/tiering"
+import (
+	"errors"
+
+	"github.com/tierd/tierd/tiering"
+)
 
 // A store belongs to one life of its schema: it knows the numbers of
 // namespaces, and what it writes to cold is of that life. When the schema is
@@ -13,7 +17,11 @@ const (
 	stateAnotherLife = "TI001"
 )
 
-var errAnotherLife = &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeUnavailable,
+// ErrAnotherLife is in every error of a store whose schema was seen to live
+// another life: the store is of no use any more.
+var ErrAnotherLife = errors.New("the schema lives another life")
+
+var errAnotherLife = &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeUnavailable, Err: ErrAnotherLife,
 	Detail: "the database was rebuilt, or replaced by another, while this daemon ran: restart it"}
 
 // life is the life that this store belongs to.
