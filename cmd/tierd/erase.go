@@ -147,7 +147,7 @@ func (p *process) printErase(r *tiering.EraseReceipt) error {
 	if p.json {
 		return p.printJSON(r)
 	}
-	rows := [][]string{{"state", r.State}, {"documents", itoa(r.Keys)}, {"versions", fmt.Sprintf("%d, %s", r.Versions, size(r.Bytes))}}
+	rows := [][]string{{"state", r.State}, {"documents", itoa(r.Keys)}, {"versions in warm", fmt.Sprintf("%d, %s", r.Versions, size(r.Bytes))}}
 	if r.DryRun {
 		if err := p.pairs(append(rows, []string{"segments to rewrite", itoa(r.Segments)})); err != nil {
 			return err

@@ -58,12 +58,12 @@ func TestEraseFromTheCommandLine(t *testing.T) {
 	d.must("demote", "notes/bob")
 
 	dry := d.run("erase", "notes/SUBJECT/1")
-	if want := `state +planned\ndocuments +1\nversions +0, 0 B\nsegments to rewrite +1\n`; dry.code != 0 || !regexp.MustCompile(`^`+want+`$`).MatchString(dry.stdout) || !strings.Contains(dry.stderr, "--run") {
+	if want := `state +planned\ndocuments +1\nversions in warm +0, 0 B\nsegments to rewrite +1\n`; dry.code != 0 || !regexp.MustCompile(`^`+want+`$`).MatchString(dry.stdout) || !strings.Contains(dry.stderr, "--run") {
 		t.Errorf("a dry run: %+v", dry)
 	}
 	d.must("get", "notes/SUBJECT/1")
 
-	done := `receipt +(\S+)\nstate +done\ndocuments +%\nversions .*\nsubject +hmac-sha256:\S+\n`
+	done := `receipt +(\S+)\nstate +done\ndocuments +%\nversions in warm .*\nsubject +hmac-sha256:\S+\n`
 	for _, c := range []struct{ args, keys string }{
 		{"erase notes/SUBJECT/1 --run", "1"}, {"erase --prefix notes/SUB --run --wait", "1"}, {"erase --user SUBJECT --run --wait", "1"},
 	} {

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"net"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -111,12 +112,34 @@ func (p *process) announce(loaded *config.Loaded, addr net.Addr) error {
 	if reachable(addr) != addr.String() {
 		api += ", and on every other address of this machine"
 	}
+	where := []string{"  data", data}
+	if !embedded(loaded) {
+		where = []string{"  tiers", tierSchemes(loaded)}
+	}
 	return p.pairs([][]string{
 		{"  api", api},
 		{"  docs", local + "/docs"},
-		{"  data", data},
+		where,
 		{"  try", fmt.Sprintf(`curl -X PUT %s/v1/state/demo/hello%s -H 'Content-Type: application/json' -d '{"n":1}'`, local, auth)},
 	})
+}
+
+// embedded reports whether a tier lies in the data folder.
+func embedded(loaded *config.Loaded) bool {
+	return slices.ContainsFunc([]string{"warm", "cold", "backup"}, func(tier string) bool {
+		text := loaded.Value(tier).Text
+		return strings.HasPrefix(text, "sqlite:") || strings.HasPrefix(text, "dir:")
+	})
+}
+
+// tierSchemes says what drives each tier.
+func tierSchemes(loaded *config.Loaded) string {
+	var parts []string
+	for _, tier := range []string{"hot", "warm", "cold", "backup"} {
+		scheme, _, _ := strings.Cut(loaded.Value(tier).Text, ":")
+		parts = append(parts, tier+" "+scheme)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // reachable is the address to type on this machine: one that stands for all
