@@ -32,6 +32,7 @@ const (
 // epochs is the hot tier as far as it knows of epochs.
 type epochs struct {
 	store hot.Epochal // nil: hot loses nothing that it has acknowledged
+	miss  chan struct{} // a write was acknowledged that hot knows nothing of
 	every time.Duration
 	left  []leftEpoch
 }
@@ -61,8 +62,13 @@ func (r *core) advance(e tiering.HotEpoch) {
 // the outcome of: what it holds under that epoch may be old, and would be served
 // for a hot TTL once hot is back. Every other write leaves at least a mark.
 func (r *core) missed(e tiering.HotEpoch) {
-	if r.epochs.store != nil {
-		r.epochs.store.End(e)
+	if r.epochs.store == nil {
+		return
+	}
+	r.epochs.store.End(e)
+	select {
+	case r.epochs.miss <- struct{}{}:
+	default: // it was told and has yet to be heard
 	}
 }
 
@@ -72,13 +78,26 @@ func (r *core) followEpochs() {
 	tick := time.NewTicker(r.epochs.every)
 	defer tick.Stop()
 	r.readEpoch()
+	var ended time.Time // when hot last missed a write, and the epoch was ended for it
+	owed := false
 	for {
 		select {
 		case <-r.closing.Done():
 			return
 		case over := <-r.epochs.store.Ended():
 			r.endEpoch(over)
+		case <-r.epochs.miss:
+			// Hot may be out of this daemon's reach alone: the others must not go on
+			// under the epoch, and hear of it through warm.
+			if owed = time.Since(ended) < r.epochs.every; !owed {
+				r.endEpoch(r.hotEpoch())
+				ended = time.Now()
+			}
 		case <-tick.C:
+			if owed {
+				r.endEpoch(r.hotEpoch())
+				ended, owed = time.Now(), false
+			}
 			r.readEpoch()
 			r.forgetEpochs(time.Now())
 		}

@@ -119,7 +119,7 @@ func New(c Config) *Router {
 	r.queue.away, r.queue.closing = r.warmAway, r.closing
 	r.watchers = newFeedReader(c.Warm)
 	if store, ok := hot.As[hot.Epochal](c.Hot); ok {
-		r.epochs = epochs{store: store, every: c.EpochEvery}
+		r.epochs = epochs{store: store, miss: make(chan struct{}, 1), every: c.EpochEvery}
 		r.background.Go(r.followEpochs)
 	}
 	return &Router{core: r, who: tiering.Principal{Tenant: tiering.DefaultTenant}}
