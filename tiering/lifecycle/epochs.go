@@ -149,6 +149,19 @@ func (l *Lineage) Before(a, b string) (before, known bool) {
 	return i < j, i >= 0 && j >= 0
 }
 
+// cut is the last feed position of a life that is over that counts of a tenant;
+// 0 when nothing does.
+func (l *Lineage) cut(epoch, tenant string) int64 {
+	if n := len(l.markers); n > 0 {
+		for _, life := range l.markers[n-1].Lives() {
+			if life.Epoch == epoch {
+				return life.Cuts[tenant]
+			}
+		}
+	}
+	return 0
+}
+
 // tip is the last life.
 func (l *Lineage) tip() string { return l.epochs[len(l.epochs)-1] }
 

@@ -24,7 +24,7 @@ func (x *eraser) look(ctx context.Context, s tiering.SegmentInfo, src *cold.Segm
 	if x.er.Selector.User == "" {
 		return false, nil
 	}
-	listed, err := x.listed(ctx, s, src)
+	listed, err := x.lists(ctx, s, src, kept)
 	if err != nil {
 		return false, err
 	}

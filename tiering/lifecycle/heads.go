@@ -27,8 +27,8 @@ type found struct {
 	from *object     // where made lies
 	// written: it is in warm, or will be with the next transaction.
 	written bool
-	// erased is the highest version that an erase order takes. Everything of
-	// the key up to it goes.
+	// erased is the highest version that an erase order takes. A key that
+	// nothing is left of above it goes whole.
 	erased int64
 }
 
@@ -150,7 +150,7 @@ func (r *rebuild) reduce(ctx context.Context, o *object, to int64, orders []Orde
 	if err != nil {
 		return reduced{}, err
 	}
-	o.sha, o.lastAt, o.limits, o.taken = sha256.Sum256(data), time.Time{}, nil, false
+	o.sha, o.lastAt, o.limits, o.erased, o.taken = sha256.Sum256(data), time.Time{}, nil, nil, false
 	var out reduced
 	at := taker{lineage: r.lineage, epoch: o.epoch, orders: orders}
 	var f found     // of the key that is being read
@@ -167,6 +167,12 @@ func (r *rebuild) reduce(ctx context.Context, o *object, to int64, orders []Orde
 				o.limits = map[tiering.Key]int64{}
 			}
 			o.limits[key] = limit
+		}
+		if f.erased > 0 {
+			if o.erased == nil {
+				o.erased = map[tiering.Key]int64{}
+			}
+			o.erased[key] = f.erased
 		}
 		if f.made.Version > 0 || f.last.Version > 0 || f.erased > 0 {
 			f.size = int64(len(body))

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
 )
 
 // versions is a run of versions of one key, both ends included. The zero one
@@ -28,7 +29,8 @@ func (v versions) join(w versions) versions {
 // listed returns what the catalog says that a finished segment holds of each
 // key: less than its records are where a rebuild cut, or where an erase took a
 // key whole and the records are of an owner before. What is not listed nobody
-// reads, and whoever writes the records anew must not list it either.
+// reads, and whoever writes the records anew must not list it either, but for
+// what lists tells.
 func (e *Engine) listed(ctx context.Context, s tiering.SegmentInfo, src *cold.Segment) (map[tiering.Key]versions, error) {
 	epoch, err := e.Warm.Epoch(ctx)
 	if err != nil {
@@ -64,6 +66,41 @@ func (e *Engine) listed(ctx context.Context, s tiering.SegmentInfo, src *cold.Se
 			return out, nil
 		}
 	}
+}
+
+// lists returns what the catalog is to list of the records that are kept of a
+// finished segment: no more than it does. Only where a rebuild found an
+// unfinished erase, what the subject hid is listed with the subject gone: what
+// others had under a key that stands, up to the life's cut.
+func (w *rewriter) lists(ctx context.Context, s tiering.SegmentInfo, src *cold.Segment, kept []cold.Record) (map[tiering.Key]versions, error) {
+	listed, err := w.listed(ctx, s, src)
+	if err != nil || s.Owner != unfinishedErase {
+		return listed, err
+	}
+	lineage, err := w.readLineage(ctx)
+	if err != nil {
+		return nil, err
+	}
+	cut := lineage.cut(src.Epoch(), s.Tenant)
+	var head warm.Head // of the key that was asked for last
+	for _, r := range kept {
+		have, ok := listed[r.Key]
+		if !ok || !r.Op.Versioned() || r.Pos > cut || have.covers(r.Version) {
+			continue
+		}
+		if head.Key != r.Key {
+			cur, err := w.Warm.Head(ctx, r.Key)
+			if err != nil {
+				return nil, err
+			}
+			head = cur.Head
+			head.Key = r.Key
+		}
+		if head.Version > 0 {
+			listed[r.Key] = have.join(versions{r.Version, r.Version})
+		}
+	}
+	return listed, nil
 }
 
 // listedOf is listed for one key.

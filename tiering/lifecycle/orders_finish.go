@@ -40,7 +40,6 @@ func (s signs) taker(src *cold.Segment) *taker {
 // readSigns reads the orders and markers of both buckets, whole or not at all.
 func (e *Engine) readSigns(ctx context.Context) (signs, error) {
 	var out signs
-	var markers []Marker
 	for _, c := range bothCopies() {
 		orders, err := ReadOrders(ctx, e.Archive.Bucket(c))
 		if err != nil {
@@ -49,18 +48,27 @@ func (e *Engine) readSigns(ctx context.Context) (signs, error) {
 		for _, o := range orders {
 			out.orders = addOrder(out.orders, o)
 		}
+	}
+	var err error
+	out.lineage, err = e.readLineage(ctx)
+	return out, err
+}
+
+// readLineage reads the markers of both buckets, whole or not at all.
+func (e *Engine) readLineage(ctx context.Context) (*Lineage, error) {
+	var markers []Marker
+	for _, c := range bothCopies() {
 		more, err := readMarkers(ctx, e.Archive.Bucket(c))
 		if err != nil {
-			return out, err
+			return nil, err
 		}
 		markers = append(markers, more...)
 	}
 	epoch, err := e.Warm.Epoch(ctx)
 	if err != nil {
-		return out, err
+		return nil, err
 	}
-	out.lineage, err = traceLineage([]string{epoch}, markers)
-	return out, err
+	return traceLineage([]string{epoch}, markers)
 }
 
 // finishOrders is the worker's step that leaves nothing of a subject whose

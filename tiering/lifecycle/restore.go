@@ -275,7 +275,10 @@ func (w *tenantWriter) segment(ctx context.Context, o *object) error {
 }
 
 // locations are those of the segment without what lies beyond the cut, and
-// without what an erase order takes.
+// without what an erase order takes. Of a key that others have beside the
+// subject, a segment that holds something of the subject lists only what is
+// above it, because a location is one run of versions; what is below is listed
+// again once the segment is written anew without the subject.
 func (w *tenantWriter) locations(s *cold.Segment, o *object) []tiering.Location {
 	locs := s.Locations(o.name)
 	if o.limits == nil && w.heads.erased == 0 {
@@ -285,8 +288,10 @@ func (w *tenantWriter) locations(s *cold.Segment, o *object) []tiering.Location 
 	trim := map[tiering.Key]*trimmed{}
 	for _, l := range locs {
 		t := trimmed{above: 0, upTo: l.MaxVersion}
-		if f := w.heads.keys[l.Key]; f != nil {
+		if f := w.heads.keys[l.Key]; f != nil && f.gone() {
 			t.above = f.erased
+		} else {
+			t.above = o.erased[l.Key]
 		}
 		if limit, ok := o.limits[l.Key]; ok {
 			t.upTo = min(t.upTo, limit)

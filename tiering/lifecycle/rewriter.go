@@ -64,10 +64,9 @@ func split(src *cold.Segment, taken func(cold.Record) bool) (kept []cold.Record,
 }
 
 // replace puts a segment of the kept records in the place of s, and removes s.
-// Nothing may be left of them; the positions are covered all the same. The
-// catalog lists no more of them than it did.
+// Nothing may be left of them; the positions are covered all the same.
 func (w *rewriter) replace(ctx context.Context, s tiering.SegmentInfo, src *cold.Segment, kept []cold.Record) (name string, err error) {
-	listed, err := w.listed(ctx, s, src)
+	listed, err := w.lists(ctx, s, src, kept)
 	if err != nil {
 		return "", err
 	}

@@ -33,6 +33,9 @@ type object struct {
 	// limits holds, for keys with records beyond the cut, the last version
 	// that counts; 0 when none does.
 	limits map[tiering.Key]int64
+	// erased holds, for keys with records that count and that an erase order
+	// takes, the last version that it takes.
+	erased map[tiering.Key]int64
 	taken  bool // an erase order takes some of it
 }
 
