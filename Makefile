@@ -35,7 +35,7 @@ build: ## Build bin/tierd
 
 .PHONY: test
 test: ## Start Redis, PostgreSQL and S3 servers and run all tests with the race detector (PKG=./hot/... for some)
-	$(if $(filter ./...,$(PKG)),$(GO) test -count=1 -timeout=14m -run='^TestMachine$$' ./tiering/lifecycle)
+	$(if $(filter ./...,$(PKG)),$(GO) test -count=1 -timeout=14m -run='^(TestMachine|TestAYear|TestWrappedWarmConforms)$$' ./tiering/lifecycle ./internal/telemetry)
 	GO=$(GO) scripts/test -race -count=1 -timeout=14m -p=$(P) $(PKG)
 
 .PHONY: quick

@@ -5,12 +5,16 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tierd/tierd/internal/racedetector"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/sqlite"
 	"github.com/tierd/tierd/warm/warmtest"
 )
 
 func TestWrappedWarmConforms(t *testing.T) {
+	if racedetector.On {
+		t.Skip("make test runs it without the race detector")
+	}
 	tel := traced(t)
 	dir := t.TempDir()
 	warmtest.Run(t, warmtest.Harness{

@@ -22,6 +22,7 @@ import (
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/cold/coldtest"
+	"github.com/tierd/tierd/internal/racedetector"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
 	"github.com/tierd/tierd/warm"
@@ -32,7 +33,7 @@ import (
 // many on everything has to have happened.
 const (
 	machineSequences     = 1000
-	machineSequencesRace = 60
+	machineSequencesRace = 20
 	machineEverything    = 500
 )
 
@@ -40,7 +41,7 @@ const (
 func sequences(t *testing.T) int {
 	s := os.Getenv("LIFECYCLE_SEQUENCES")
 	switch {
-	case s == "" && (raceDetector || testing.Short()):
+	case s == "" && (racedetector.On || testing.Short()):
 		return machineSequencesRace
 	case s == "":
 		return machineSequences

@@ -12,6 +12,7 @@ import (
 	"github.com/google/uuid"
 
 	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/internal/racedetector"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
 	"github.com/tierd/tierd/warm"
@@ -58,6 +59,9 @@ type year struct {
 // expiries, pins and touches, and accounts for every version ever acknowledged:
 // what policy keeps is there byte for byte, and nothing else is anywhere.
 func TestAYear(t *testing.T) {
+	if racedetector.On {
+		t.Skip("make test runs it without the race detector")
+	}
 	y := &year{
 		node: newNode(t, lifecycle.Config{MergeCount: 4}),
 		rng:  rand.New(rand.NewPCG(20310506, 7)), keys: map[tiering.Key][]*written{}, pins: map[tiering.Key]bool{},
