@@ -31,7 +31,7 @@ const (
 
 // epochs is the hot tier as far as it knows of epochs.
 type epochs struct {
-	store hot.Epochal // nil: hot loses nothing that it has acknowledged
+	store hot.Epochal   // nil: hot loses nothing that it has acknowledged
 	miss  chan struct{} // a write was acknowledged that hot knows nothing of
 	every time.Duration
 	left  []leftEpoch
