@@ -128,7 +128,7 @@ func (p *process) announce(loaded *config.Loaded, addr net.Addr) error {
 func embedded(loaded *config.Loaded) bool {
 	return slices.ContainsFunc([]string{"warm", "cold", "backup"}, func(tier string) bool {
 		text := loaded.Value(tier).Text
-		return strings.HasPrefix(text, "sqlite:") || strings.HasPrefix(text, "dir:")
+		return text == "" || strings.HasPrefix(text, "sqlite:") || strings.HasPrefix(text, "dir:")
 	})
 }
 
