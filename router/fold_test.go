@@ -168,32 +168,3 @@ func TestWaitingWritesShareACommit(t *testing.T) {
 		t.Errorf("200 increments in line took %d commits", n)
 	}
 }
-
-// Writes of one key that share a commit share a token in hot, and a set: what a
-// mark costs grows with the tokens that live.
-func TestWritesThatFoldShareAMark(t *testing.T) {
-	w := open(t, setup{})
-	w.put("k", `0`)
-	release := w.blockQueue()
-	marks, sets := w.count("hot.Mark"), w.count("hot.Set")
-	var tries []func() (*tiering.Receipt, error)
-	for i := range 50 {
-		tries = append(tries, w.startPut("k", fmt.Sprint(i), tiering.Condition{}))
-	}
-	w.inLine(50)
-	release()
-	for _, try := range tries {
-		rc, err := try()
-		w.no(err)
-		if !rc.Hot {
-			t.Errorf("the answer of version %d says that hot did not take it", rc.Version)
-		}
-	}
-	// The blocker has its set too.
-	if m, s := w.count("hot.Mark")-marks, w.count("hot.Set")-sets; m != 1 || s != 2 {
-		t.Errorf("50 writes of one key cost %d marks and %d sets", m, s)
-	}
-	if l := w.hotState("k"); l.Entry.Meta.Version != 51 {
-		t.Errorf("hot is at version %d", l.Entry.Meta.Version)
-	}
-}

@@ -40,8 +40,7 @@ type mutation struct {
 	// before is what eval last computed on.
 	before []byte
 
-	policy *policy // of its namespace, for how long hot may serve it
-	idem   idemName
+	idem idemName
 	// alone keeps it out of folds: the fold it was in was refused.
 	alone bool
 	// probe asks for the idempotency result alone: eval has failed, or cond
@@ -52,7 +51,7 @@ type mutation struct {
 	done   chan struct{}
 	result warm.Result
 	err    error
-	hotOK  bool // whether hot agrees with warm about it
+	hotOK  bool // whether hot took it
 	// doubt is closed, behind doubtErr, when warm went away under the commit:
 	// how it ended is known once warm is back, and done closed then.
 	doubt    chan struct{}
@@ -74,11 +73,6 @@ func (m *mutation) finish(r warm.Result, err error) {
 // queue is the one line that all writes stand in. It starts a commit when none
 // is in flight, or when the rows waiting are at least the rows in flight and
 // fewer than committers batches are. Nothing ever waits for a batch to fill.
-//
-// A batch marks its keys in hot, commits, makes room for the next, and then
-// tells hot and its callers: each of its mutations waits once, and the marks and
-// sets of a batch are one exchange each. A key has one token in a batch, however
-// many mutations fold.
 type queue struct {
 	store      warm.Store
 	committers int
@@ -86,10 +80,6 @@ type queue struct {
 	rec        Recorder
 	// takes says what may fold. Tests that need a naive router replace it.
 	takes func(*chain, *mutation) bool
-	// mark makes keys pending in hot before the commit; settle tells hot of its
-	// outcome before anybody is answered.
-	mark   func(ctx context.Context, keys ...tiering.Key) []hotMark
-	settle func(ctx context.Context, outs []outcome)
 	// away reports whether warm is known not to answer; closing ends with the
 	// router.
 	away    func() bool
@@ -157,7 +147,6 @@ func (q *queue) pump() {
 		q.batches++
 		q.inflight += b.rows
 		q.running.Go(func() {
-			marks := q.mark(context.Background(), b.keys()...)
 			q.commit(b)
 			q.mu.Lock()
 			q.batches--
@@ -171,24 +160,7 @@ func (q *queue) pump() {
 			q.requeue(b)
 			q.pump()
 			q.mu.Unlock()
-			q.answer(b, marks)
 		})
-	}
-}
-
-// answer tells hot what became of a batch's keys, and then everybody whose
-// mutation was decided.
-func (q *queue) answer(b *batch, marks []hotMark) {
-	outs := make([]outcome, len(b.chains))
-	for i, c := range b.chains {
-		outs[i] = outcome{mark: marks[i], last: c.last()}
-	}
-	q.settle(context.Background(), outs)
-	for i, c := range b.chains {
-		for _, m := range c.decided {
-			m.hotOK = outs[i].agrees
-			close(m.done)
-		}
 	}
 }
 
@@ -220,42 +192,12 @@ type batch struct {
 	bytes  int
 }
 
-func (b *batch) keys() []tiering.Key {
-	keys := make([]tiering.Key, len(b.chains))
-	for i, c := range b.chains {
-		keys[i] = c.key
-	}
-	return keys
-}
-
 // chain is the mutations of one key that commit together.
 type chain struct {
 	key   tiering.Key
 	all   []*mutation
 	base  *base       // before: what evals stand on; after: what the commit left; nil unknown
 	again []*mutation // to go round once more
-	// decided are the others, with their results, in the order of the rows.
-	decided []*mutation
-}
-
-// decide ends m's rounds. Its caller is told once hot was.
-func (c *chain) decide(m *mutation, r warm.Result, err error) {
-	m.result, m.err = r, err
-	c.decided = append(c.decided, m)
-}
-
-// last is the mutation that hot has to be told of: see outcome.
-func (c *chain) last() *mutation {
-	var last *mutation
-	for _, m := range c.decided {
-		if m.unknown() {
-			return m
-		}
-		if last == nil || m.committed() {
-			last = m
-		}
-	}
-	return last
 }
 
 // take fills a batch from the line, in order: one chain a key, plain puts
@@ -306,7 +248,7 @@ func foldable(m *mutation) bool {
 	return !m.probe && !m.alone && m.cond.Unconditional() && (m.eval != nil || m.row.Op == tiering.OpPut)
 }
 
-// commit runs one batch through warm: every mutation is decided, or in its
+// commit runs one batch to its end: every mutation is finished, or in its
 // chain's again.
 func (q *queue) commit(b *batch) {
 	ctx, cancel := context.WithTimeout(context.Background(), q.timeout)
@@ -327,7 +269,7 @@ func (q *queue) commit(b *batch) {
 	}
 	q.rec.Batch(b.rows)
 	for i, pc := range p.chains {
-		pc.deal(results[i])
+		pc.settle(results[i])
 	}
 }
 
@@ -340,7 +282,7 @@ func (q *queue) split(ctx context.Context, p *prepared) {
 			pc.refuse(err)
 			continue
 		}
-		pc.deal(results[0])
+		pc.settle(results[0])
 	}
 }
 

@@ -102,79 +102,31 @@ func newToken() hot.Token {
 
 // Mark implements hot.Store.
 func (s *Store) Mark(ctx context.Context, key tiering.Key, token hot.Token) error {
-	_, _, err := s.step(ctx, &hot.Step{Act: hot.ToMark, Set: hot.Set{Key: key, Token: token}})
+	if token == 0 {
+		return errZeroToken
+	}
+	_, _, err := s.run(ctx, s.scripts.mark, key, 0, tokenBytes(token), micros(s.Timing.Token), micros(s.Timing.Tombstone))
 	return err
 }
 
 // Unmark implements hot.Store.
 func (s *Store) Unmark(ctx context.Context, key tiering.Key, token hot.Token) error {
-	_, _, err := s.step(ctx, &hot.Step{Act: hot.ToUnmark, Set: hot.Set{Key: key, Token: token}})
+	_, _, err := s.run(ctx, s.scripts.unmark, key, 0, tokenBytes(token))
 	return err
 }
 
 // Set implements hot.Store. Called again after a reply was lost it changes
 // nothing more, and answers false.
 func (s *Store) Set(ctx context.Context, set hot.Set) (bool, error) {
-	reply, stands, err := s.step(ctx, &hot.Step{Act: hot.ToSet, Set: set})
-	return reply == int64(1) && stands, err
-}
-
-func (s *Store) step(ctx context.Context, st *hot.Step) (reply any, stands bool, err error) {
-	if st.Act == hot.ToMark && st.Set.Token == 0 {
-		return nil, false, errZeroToken
-	}
-	sc, size, args := s.scripted(st)
-	return s.run(ctx, sc, st.Set.Key, size, args...)
-}
-
-// Together implements hot.Batcher.
-func (s *Store) Together(ctx context.Context, steps []hot.Step) []error {
-	errs := make([]error, len(steps))
-	if err := s.ready(ctx); err != nil {
-		for i := range errs {
-			errs[i] = err
-		}
-		return errs
-	}
-	e := s.epoch.Load()
-	calls := make([]*call, 0, len(steps))
-	for i := range steps {
-		st := &steps[i]
-		if st.Act == hot.ToMark && st.Set.Token == 0 {
-			errs[i] = errZeroToken
-			continue
-		}
-		sc, size, args := s.scripted(st)
-		calls = append(calls, &call{ctx: ctx, script: sc, key: e.redisKey(st.Set.Key), args: args, size: size})
-	}
-	failed := s.queue.doAll(calls)
-	for i, n := 0, 0; i < len(errs); i++ {
-		if errs[i] == nil {
-			errs[i] = failed[n]
-			n++
-		}
-	}
-	return errs
-}
-
-// scripted is the script that carries st out, with its arguments and the size
-// of what it carries.
-func (s *Store) scripted(st *hot.Step) (sc *script, size int, args []any) {
-	set := &st.Set
-	switch st.Act {
-	case hot.ToMark:
-		return s.scripts.mark, 0, []any{tokenBytes(set.Token), micros(s.Timing.Token), micros(s.Timing.Tombstone)}
-	case hot.ToUnmark:
-		return s.scripts.unmark, 0, []any{tokenBytes(set.Token)}
-	}
 	deleted, value := 0, []byte(nil)
 	if set.Deleted {
 		deleted = 1
 	} else if set.TTL > 0 {
 		value = encodeValue(&set.Entry)
 	}
-	return s.scripts.set, len(value), []any{tokenBytes(set.Token), rankBytes(set.Entry.Meta.Version, set.Entry.Meta.Revision),
-		deleted, micros(set.TTL), micros(s.Timing.Tombstone), value}
+	reply, stands, err := s.run(ctx, s.scripts.set, set.Key, len(value), tokenBytes(set.Token),
+		rankBytes(set.Entry.Meta.Version, set.Entry.Meta.Revision), deleted, micros(set.TTL), micros(s.Timing.Tombstone), value)
+	return reply == int64(1) && stands, err
 }
 
 // Fill implements hot.Store. The lease is spent whatever comes of it.

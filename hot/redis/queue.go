@@ -79,50 +79,28 @@ func newQueue(client goredis.UniversalClient, breaker *gobreaker.TwoStepCircuitB
 // do carries c out and waits for its answer, no longer than its context lasts.
 // A call that is given up may still be carried out.
 func (q *queue) do(c *call) (any, error) {
+	if q.breaker.State() != gobreaker.StateClosed {
+		return nil, ErrUnavailable
+	}
 	c.done = make(chan struct{})
 	if err := q.enter(c); err != nil {
 		return nil, err
 	}
-	if err := c.wait(); err != nil {
-		return nil, err
-	}
-	return c.reply, nil
-}
-
-// doAll is do of many calls, which leave together.
-func (q *queue) doAll(calls []*call) []error {
-	errs := make([]error, len(calls))
-	for _, c := range calls {
-		c.done = make(chan struct{})
-	}
-	err := q.enter(calls...)
-	for i, c := range calls {
-		if errs[i] = err; err == nil {
-			errs[i] = c.wait()
-		}
-	}
-	return errs
-}
-
-func (c *call) wait() error {
 	select {
 	case <-c.done:
-		return c.err
+		return c.reply, c.err
 	case <-c.ctx.Done():
-		return c.ctx.Err()
+		return nil, c.ctx.Err()
 	}
 }
 
-func (q *queue) enter(calls ...*call) error {
-	if q.breaker.State() != gobreaker.StateClosed {
-		return ErrUnavailable
-	}
+func (q *queue) enter(c *call) error {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return ErrClosed
 	}
-	q.waiting = append(q.waiting, calls...)
+	q.waiting = append(q.waiting, c)
 	switch {
 	case q.idle > 0:
 		q.idle--
