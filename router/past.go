@@ -79,7 +79,7 @@ func (r *Router) past(ctx context.Context, key tiering.Key, o tiering.GetOptions
 // version reads one version from warm, else from cold. A version that was
 // there and was collected is gone; one that never was is not found.
 func (r *core) version(ctx context.Context, key tiering.Key, version int64) (stored, error) {
-	v, ok, locs, err := r.findVersion(ctx, key, version)
+	v, ok, locs, err := warm.Find(ctx, r.Warm, key, version)
 	if err != nil {
 		return stored{}, tiering.Wrap(err, "", tiering.Warm, key)
 	}
@@ -109,20 +109,6 @@ func (r *core) version(ctx context.Context, key tiering.Key, version int64) (sto
 		return stored{}, tiering.Errorf(tiering.CodeGone, "version %d is no longer kept", version)
 	}
 	return stored{}, err
-}
-
-// findVersion asks warm for a version and, where it can tell in the same look-up,
-// for where in cold the version lies; locs is nil where it did not say.
-func (r *core) findVersion(ctx context.Context, key tiering.Key, version int64) (v warm.Version, ok bool, locs []tiering.Location, err error) {
-	if f, can := r.Warm.(warm.Finder); can {
-		v, ok, locs, err = f.Find(ctx, key, version)
-		if locs == nil {
-			locs = []tiering.Location{}
-		}
-		return v, ok, locs, err
-	}
-	v, ok, err = r.Warm.Version(ctx, key, version)
-	return v, ok, nil, err
 }
 
 func fromRow(v warm.Version) stored {

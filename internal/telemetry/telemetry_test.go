@@ -188,6 +188,31 @@ func TestResultsPassThrough(t *testing.T) {
 	}
 }
 
+// finds is a stub that answers a version and its places in one look-up.
+type finds struct{ stubWarm }
+
+func (finds) Find(_ context.Context, _ tiering.Key, version int64) (warm.Version, bool, []tiering.Location, error) {
+	return warm.Version{Version: version}, true, nil, nil
+}
+
+// A power that a store may have is kept, and no store gains one.
+func TestAFinderIsMeasuredAndStaysOne(t *testing.T) {
+	tel, _ := traced(t)
+	if _, ok := tel.Warm(stubWarm{}).(warm.Finder); ok {
+		t.Error("a store that is no Finder became one")
+	}
+	s, ok := tel.Warm(finds{}).(warm.Finder)
+	if !ok {
+		t.Fatal("a Finder is none any more: what it answers at once would be asked for twice")
+	}
+	if v, ok, _, err := s.Find(t.Context(), tiering.Key{}, 7); err != nil || !ok || v.Version != 7 {
+		t.Errorf("Find = %+v, %v, %v", v, ok, err)
+	}
+	if n := value(t, tel, `tierd_tier_call_duration_seconds{copy="",op="version",tier="warm"}`); n != 1 {
+		t.Errorf("%v look-ups of a version were measured", n)
+	}
+}
+
 func TestSpans(t *testing.T) {
 	boom := errors.New("boom")
 	tests := []struct {

@@ -24,10 +24,17 @@ type warmStore struct {
 	ping                                               *op
 }
 
-// Warm returns s, measured. Unwrap() on the result gives s back.
+// finder is a warmStore over a warm.Finder.
+type finder struct {
+	*warmStore
+	inner warm.Finder
+}
+
+// Warm returns s, measured, and a warm.Finder if s is one. Unwrap() on the
+// result gives s back.
 func (t *Telemetry) Warm(s warm.Store) warm.Store {
 	o := func(name string) *op { return t.op(tiering.Warm, "", name) }
-	return &warmStore{
+	w := &warmStore{
 		Store:  s,
 		commit: o("commit"), resolve: o("resolve"), atomic: o("atomic"),
 		load: o("load"), head: o("head"), version: o("version"), asOf: o("as_of"), versions: o("versions"), list: o("list"), query: o("query"),
@@ -36,6 +43,10 @@ func (t *Telemetry) Warm(s warm.Store) warm.Store {
 		walk: o("walk"), expired: o("expired"), demote: o("demote"), promote: o("promote"), retire: o("retire"), noteAccess: o("note_access"), mend: o("mend"),
 		ping: o("ping"),
 	}
+	if inner, ok := warm.As[warm.Finder](s); ok {
+		return &finder{w, inner}
+	}
+	return w
 }
 
 // Unwrap returns the store within.
@@ -96,6 +107,14 @@ func (s *warmStore) Version(ctx context.Context, key tiering.Key, version int64)
 	v, ok, err := s.Store.Version(ctx, key, version)
 	c.end(err)
 	return v, ok, err
+}
+
+// Find implements warm.Finder. It is a version's look-up, and measured as one.
+func (s *finder) Find(ctx context.Context, key tiering.Key, version int64) (warm.Version, bool, []tiering.Location, error) {
+	ctx, c := s.version.begin(ctx)
+	v, ok, locs, err := s.inner.Find(ctx, key, version)
+	c.end(err)
+	return v, ok, locs, err
 }
 
 func (s *warmStore) ReadVersions(ctx context.Context, of []warm.KeyVersion, maxBytes int64) ([]warm.Version, error) {
