@@ -208,7 +208,7 @@ func TestAFinderIsMeasuredAndStaysOne(t *testing.T) {
 	if v, ok, _, err := s.Find(t.Context(), tiering.Key{}, 7); err != nil || !ok || v.Version != 7 {
 		t.Errorf("Find = %+v, %v, %v", v, ok, err)
 	}
-	if n := value(t, tel, `tierd_tier_call_duration_seconds{copy="",op="version",tier="warm"}`); n != 1 {
+	if n := value(t, tel, `tierd_tier_call_duration_seconds{op="version",tier="warm"}`); n != 1 {
 		t.Errorf("%v look-ups of a version were measured", n)
 	}
 }
