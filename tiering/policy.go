@@ -139,7 +139,8 @@ type Policy struct {
 	// RequireVersion refuses a put, patch, edit or delete without If-Match (428).
 	RequireVersion bool `json:"require_version,omitempty"`
 	// Query keeps current documents queryable after demotion; default true.
-	// QueryIndex adds a GIN index where the warm store has them.
+	// QueryIndex asks for an index of the projections. It is kept, and no warm
+	// store has one yet.
 	Query      *bool `json:"query,omitempty"`
 	QueryIndex bool  `json:"query_index,omitempty"`
 	// StatusPointer is the JSON Pointer of a state machine's state, recorded

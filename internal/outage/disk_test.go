@@ -20,6 +20,9 @@ import (
 func TestWhenTheDiskIsFull(t *testing.T) {
 	disk := t.TempDir()
 	if err := syscall.Mount("tmpfs", disk, "tmpfs", 0, "size=24m"); err != nil {
+		if os.Getenv("CI") != "" {
+			t.Fatalf("a small disk cannot be made: %v", err)
+		}
 		t.Skipf("a small disk cannot be made: %v", err)
 	}
 	defer func() {

@@ -64,7 +64,8 @@ func (f *fleet) strike(ctx context.Context, s *servers) {
 }
 
 // serves waits until both daemons take a write, in hot too, and serve it from
-// hot.
+// hot; and until each has committed behind the other's: a write that hot missed
+// while it was out of reach ended the hot epoch, which a daemon learns from warm.
 func (f *fleet) serves(ctx context.Context, until time.Time) error {
 	ctx, cancel := context.WithDeadline(ctx, until)
 	defer cancel()
@@ -85,7 +86,8 @@ func (f *fleet) serves(ctx context.Context, until time.Time) error {
 			time.Sleep(5 * time.Millisecond)
 		}
 	}
-	return nil
+	_, err := f.clients[0].Put(ctx, "probe", "of-0", []byte(`{"n":-1}`), nil)
+	return err
 }
 
 // checkCurrent: a cached get answers what a strong one does, for every key, at

@@ -36,9 +36,6 @@ func realSessions(t *testing.T) []session {
 	if path == "" {
 		t.Skip("REPLAY_DATA names no file of sessions: only written ones were replayed")
 	}
-	if _, err := os.Stat(path); err != nil {
-		t.Skipf("%v: only written sessions were replayed", err)
-	}
 	return readSessions(t, path)
 }
 
