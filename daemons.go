@@ -100,6 +100,11 @@ const rebuildHolder = "rebuild "
 // keep renews the lease until ctx ends. A renewal that fails is tried again; it
 // matters to who has to know at once, and he asks take.
 func (m *membership) keep(ctx context.Context) {
+	atRenewals(ctx, func() { _ = m.take(ctx) })
+}
+
+// atRenewals calls renew whenever the lease is to be renewed, until ctx ends.
+func atRenewals(ctx context.Context, renew func()) {
 	tick := time.NewTicker(daemonsRenew)
 	defer tick.Stop()
 	for {
@@ -107,7 +112,7 @@ func (m *membership) keep(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case <-tick.C:
-			_ = m.take(ctx)
+			renew()
 		}
 	}
 }

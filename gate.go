@@ -135,16 +135,7 @@ func (g *gate) replace(s hot.Store) error {
 // ctx ends. Behind a gate that was closed values may have grown old: renewed
 // makes the hot tier begin anew before it opens.
 func (g *gate) keep(ctx context.Context, m *membership, renewed func(context.Context) error, log *slog.Logger) {
-	tick := time.NewTicker(daemonsRenew)
-	defer tick.Stop()
-	for {
-		select {
-		case <-ctx.Done():
-			return
-		case <-tick.C:
-		}
-		g.renew(ctx, m, renewed, log)
-	}
+	atRenewals(ctx, func() { g.renew(ctx, m, renewed, log) })
 }
 
 func (g *gate) renew(ctx context.Context, m *membership, renewed func(context.Context) error, log *slog.Logger) {

@@ -227,7 +227,7 @@ func (e *Engine) readRun(ctx context.Context, of run) (run, error) {
 // Done again after a crash it skips the tenants that were finished. e.archiving
 // is held.
 func (e *Engine) archive(ctx context.Context, l warm.Lease, r run) error {
-	if err := e.last(ctx); err != nil {
+	if err := e.checkSuccessor(ctx); err != nil {
 		return err
 	}
 	if err := e.sweepIntents(ctx, l); err != nil {

@@ -15,7 +15,7 @@ import (
 //
 // The error is unavailable while the version is not in two sound copies.
 func (e *Engine) Proven(ctx context.Context, key tiering.Key, version int64, digest tiering.Digest) error {
-	if err := e.last(ctx); err != nil {
+	if err := e.checkSuccessor(ctx); err != nil {
 		return err
 	}
 	locs, err := e.Warm.Locations(ctx, key)

@@ -13,8 +13,13 @@ import (
 // leaves it out. So nothing is archived behind a successor's marker, and nothing
 // leaves warm.
 
-// successorEvery is how long an answer about a successor is good.
-const successorEvery = 5 * time.Second
+const (
+	// successorEvery is how long an answer about a successor is good.
+	successorEvery = 5 * time.Second
+	// successorPatience is how long a bucket has to answer: one that hangs must
+	// not keep the other from being written.
+	successorPatience = 2 * time.Second
+)
 
 // succession is what the buckets said last about a successor.
 type succession struct {
@@ -23,9 +28,9 @@ type succession struct {
 	err   error
 }
 
-// last fails with fenced when a bucket holds the marker of a life that followed
+// checkSuccessor fails with fenced when a bucket holds the marker of a life that followed
 // this one. A bucket that does not answer says nothing.
-func (e *Engine) last(ctx context.Context) error {
+func (e *Engine) checkSuccessor(ctx context.Context) error {
 	s := &e.succession
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -37,7 +42,7 @@ func (e *Engine) last(ctx context.Context) error {
 		return tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 	}
 	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
-		asked, cancel := context.WithTimeout(ctx, pingPatience)
+		asked, cancel := context.WithTimeout(ctx, successorPatience)
 		_, err := e.Archive.Bucket(c).Stat(asked, markerName(epoch))
 		cancel()
 		if err != nil {
