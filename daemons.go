@@ -77,7 +77,7 @@ func hotHolder(hotURL, daemon string) (holder string, alone bool) {
 func (m *membership) take(ctx context.Context) error {
 	l, ok, err := m.leases.Acquire(ctx, daemonsLease, m.holder, daemonsTTL)
 	if err != nil {
-		return tiering.Wrap(err, "open", tiering.Warm, tiering.Key{})
+		return tiering.Wrap(err, "take the lease of the daemons", tiering.Warm, tiering.Key{})
 	}
 	if ok {
 		return nil

@@ -209,7 +209,11 @@ func (s *Store) gone(ctx context.Context) bool {
 	before := s.server.answers.Load()
 	for try := range askTries {
 		if try > 0 {
-			time.Sleep(askPause)
+			select {
+			case <-time.After(askPause):
+			case <-ctx.Done():
+				return false
+			}
 		}
 		if s.answers(ctx) || ctx.Err() != nil || s.server.answers.Load() != before {
 			return false
