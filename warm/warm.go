@@ -92,6 +92,9 @@ type Row struct {
 	Exact bool
 	// Query keeps the document queryable after its bytes leave warm.
 	Query bool
+	// Memory is what recall finds the document by; nil in namespaces of another
+	// kind, and in an operation that makes no body.
+	Memory *MemoryEntry
 	// Idempotency makes the row happen once.
 	Idempotency *Idempotency
 }

@@ -1,0 +1,119 @@
+package warm
+
+import (
+	"context"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// MemoryEntry is what the index knows of one memory: computed from its body
+// alone, it commits with it (Row.Memory), and goes with whatever ends the
+// document: delete, expire, erase.
+type MemoryEntry struct {
+	// Digest is of the body that the entry was made from. A driver keeps an
+	// entry only beside a live head of the same digest.
+	Digest tiering.Digest
+	// Analyzer is the version of the text analysis that made Terms.
+	Analyzer int
+	Terms    []MemoryTerm // sorted by Text, each once
+	Length   int          // terms of the text, repeats counted
+	TextHash tiering.Digest
+	Type     tiering.MemoryType
+	Agent    string
+	App      string
+	Session  string
+	Speaker  string
+	At       time.Time // occurred; zero: the head's CreatedAt
+	Until    time.Time // end of an event; zero: At
+	// Importance, Uses and UsedAt as the body has them.
+	Importance float64
+	Uses       int64
+	UsedAt     time.Time
+	// Ends is when it stops holding: ValidTo, or the beginning of time when it
+	// was superseded; zero: never.
+	Ends    time.Time
+	Links   []tiering.Link
+	Vectors []MemoryVector
+	// Status of the vector in the space of the node's embedder.
+	Status tiering.IndexStatus
+}
+
+// MemoryTerm is one distinct term of a text.
+type MemoryTerm struct {
+	Text string
+	Freq int
+}
+
+// MemoryVector is a vector in an embedding space. Vectors are normalised.
+type MemoryVector struct {
+	Space  string
+	Vector []float32
+}
+
+// IndexedMemory is an entry under its key.
+type IndexedMemory struct {
+	Key   tiering.Key
+	Head  Head // the live head that it belongs to
+	Entry MemoryEntry
+}
+
+// PendingMemory is a live memory that lacks something: an entry at all, one of
+// the current analyzer, or a vector in a space.
+type PendingMemory struct {
+	Head Head
+	Body []byte // nil when the bytes are in cold alone
+	// Attempts is how often NoteFailure counted since the version was written.
+	Attempts int
+}
+
+// Memories keeps the entries of memories. Methods that write lock the head, so
+// that a document that was deleted or written meanwhile stays as it is: they
+// answer false then.
+type Memories interface {
+	// SetMemory puts e in place of the whole entry of key, if a live head of
+	// e's digest stands.
+	SetMemory(ctx context.Context, key tiering.Key, e MemoryEntry) (bool, error)
+	// AddVector puts one vector beside those that are there, or in place of the
+	// one of its space, if the live head's digest is d; status is the entry's
+	// from then on.
+	AddVector(ctx context.Context, key tiering.Key, d tiering.Digest, v MemoryVector, status tiering.IndexStatus) (bool, error)
+	// NoteFailure counts a failed attempt to embed; from failed on it is
+	// tiering.IndexFailed until the next version.
+	NoteFailure(ctx context.Context, key tiering.Key, d tiering.Digest, failed bool) error
+	// MemoriesAfter returns entries of all tenants in key order above after.
+	MemoriesAfter(ctx context.Context, after tiering.Key, limit int) ([]IndexedMemory, error)
+	// MemoriesOf returns the entries of keys that are live and have one, in no
+	// order.
+	MemoriesOf(ctx context.Context, keys []tiering.Key) ([]IndexedMemory, error)
+	// PendingMemories returns live memories, in key order above after, that
+	// have no entry of the analyzer version, or, when space is not "", no
+	// vector in space.
+	PendingMemories(ctx context.Context, analyzer int, space string, after tiering.Key, limit int) ([]PendingMemory, error)
+	// MemoryByText returns a live memory of the user with that text, for
+	// dedupe; ok false when there is none.
+	MemoryByText(ctx context.Context, tenant, namespace, user string, text tiering.Digest) (h Head, ok bool, err error)
+	// Linked returns the links that lead away from ids, and, when into is set,
+	// those that lead to them, of live memories of the namespace.
+	Linked(ctx context.Context, tenant, namespace string, ids []string, into bool) ([]MemoryLink, error)
+	// Spaces returns the embedding spaces that have vectors, with their counts.
+	Spaces(ctx context.Context) ([]SpaceCount, error)
+	// ActiveSpace is the space that recall searches by text, "" at first; and
+	// SetActiveSpace changes it if it still is from.
+	ActiveSpace(ctx context.Context) (string, error)
+	SetActiveSpace(ctx context.Context, from, to string) (bool, error)
+	// DropSpace removes up to limit vectors of a space, and tells how many.
+	DropSpace(ctx context.Context, space string, limit int) (int, error)
+}
+
+// MemoryLink is a link with where it begins.
+type MemoryLink struct {
+	From string
+	tiering.Link
+}
+
+// SpaceCount says how many memories have a vector in a space.
+type SpaceCount struct {
+	Space string
+	Count int64
+}
