@@ -2,60 +2,15 @@ package warm
 
 import (
 	"context"
-	"time"
 
 	"github.com/tierd/tierd/tiering"
 )
-
-// MemoryEntry is what the index knows of one memory: computed from its body
-// alone, it commits with it (Row.Memory), and goes with whatever ends the
-// document: delete, expire, erase.
-type MemoryEntry struct {
-	// Digest is of the body that the entry was made from. A driver keeps an
-	// entry only beside a live head of the same digest.
-	Digest tiering.Digest
-	// Analyzer is the version of the text analysis that made Terms.
-	Analyzer int
-	Terms    []MemoryTerm // sorted by Text, each once
-	Length   int          // terms of the text, repeats counted
-	TextHash tiering.Digest
-	Type     tiering.MemoryType
-	Agent    string
-	App      string
-	Session  string
-	Speaker  string
-	At       time.Time // occurred; zero: the head's CreatedAt
-	Until    time.Time // end of an event; zero: At
-	// Importance, Uses and UsedAt as the body has them.
-	Importance float64
-	Uses       int64
-	UsedAt     time.Time
-	// Ends is when it stops holding: ValidTo, or the beginning of time when it
-	// was superseded; zero: never.
-	Ends    time.Time
-	Links   []tiering.Link
-	Vectors []MemoryVector
-	// Status of the vector in the space of the node's embedder.
-	Status tiering.IndexStatus
-}
-
-// MemoryTerm is one distinct term of a text.
-type MemoryTerm struct {
-	Text string
-	Freq int
-}
-
-// MemoryVector is a vector in an embedding space. Vectors are normalised.
-type MemoryVector struct {
-	Space  string
-	Vector []float32
-}
 
 // IndexedMemory is an entry under its key.
 type IndexedMemory struct {
 	Key   tiering.Key
 	Head  Head // the live head that it belongs to
-	Entry MemoryEntry
+	Entry tiering.MemoryEntry
 }
 
 // PendingMemory is a live memory that lacks something: an entry at all, one of
@@ -73,11 +28,11 @@ type PendingMemory struct {
 type Memories interface {
 	// SetMemory puts e in place of the whole entry of key, if a live head of
 	// e's digest stands.
-	SetMemory(ctx context.Context, key tiering.Key, e MemoryEntry) (bool, error)
+	SetMemory(ctx context.Context, key tiering.Key, e tiering.MemoryEntry) (bool, error)
 	// AddVector puts one vector beside those that are there, or in place of the
 	// one of its space, if the live head's digest is d; status is the entry's
 	// from then on.
-	AddVector(ctx context.Context, key tiering.Key, d tiering.Digest, v MemoryVector, status tiering.IndexStatus) (bool, error)
+	AddVector(ctx context.Context, key tiering.Key, d tiering.Digest, v tiering.MemoryVector, status tiering.IndexStatus) (bool, error)
 	// NoteFailure counts a failed attempt to embed; from failed on it is
 	// tiering.IndexFailed until the next version.
 	NoteFailure(ctx context.Context, key tiering.Key, d tiering.Digest, failed bool) error

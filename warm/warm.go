@@ -94,7 +94,7 @@ type Row struct {
 	Query bool
 	// Memory is what recall finds the document by; nil in namespaces of another
 	// kind, and in an operation that makes no body.
-	Memory *MemoryEntry
+	Memory *tiering.MemoryEntry
 	// Idempotency makes the row happen once.
 	Idempotency *Idempotency
 }
