@@ -53,10 +53,10 @@ type Memories interface {
 	Linked(ctx context.Context, tenant, namespace string, ids []string, into bool) ([]MemoryLink, error)
 	// Spaces returns the embedding spaces that have vectors, with their counts.
 	Spaces(ctx context.Context) ([]SpaceCount, error)
-	// ActiveSpace is the space that recall searches by text, "" at first; and
-	// SetActiveSpace changes it if it still is from.
-	ActiveSpace(ctx context.Context) (string, error)
-	SetActiveSpace(ctx context.Context, from, to string) (bool, error)
+	// Embedding says whose vectors are searched, zero at first; and
+	// SetEmbedding changes it if it still is from.
+	Embedding(ctx context.Context) (Embedding, error)
+	SetEmbedding(ctx context.Context, from, to Embedding) (bool, error)
 	// DropSpace removes up to limit vectors of a space, and tells how many.
 	DropSpace(ctx context.Context, space string, limit int) (int, error)
 }
@@ -71,4 +71,11 @@ type MemoryLink struct {
 type SpaceCount struct {
 	Space string
 	Count int64
+}
+
+// Embedding names the embedders of a store by their URLs. A store that is
+// rebuilt begins with the zero value.
+type Embedding struct {
+	Active string // whose vectors are searched by text
+	Target string // whose vectors are being made to take its place; "": nobody's
 }
