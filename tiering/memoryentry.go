@@ -25,8 +25,8 @@ type MemoryEntry struct {
 	Importance float64
 	Uses       int64
 	UsedAt     time.Time
-	// Ends is when it stops holding: ValidTo, or the beginning of time when it
-	// was superseded; zero: never.
+	// Ends is when it stops holding: ValidTo, or time.Unix(0, 0) when it was
+	// superseded; zero: never.
 	Ends    time.Time
 	Links   []Link
 	Vectors []MemoryVector

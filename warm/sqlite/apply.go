@@ -82,6 +82,8 @@ func foreign(h warm.Head, rows []warm.Row, now time.Time) int {
 // written once, after the last row.
 func (t *txn) carryOut(ns *namespace, c *warm.Change, e entry, bodies []packed, results []warm.Result) error {
 	before := e
+	var memory *tiering.MemoryEntry
+	var done, made bool // anything; a version
 	for i := range c.Rows {
 		row := &c.Rows[i]
 		if i > 0 {
@@ -104,11 +106,13 @@ func (t *txn) carryOut(ns *namespace, c *warm.Change, e entry, bodies []packed, 
 				before = e
 			}
 			if row.Op.Versioned() {
+				memory, made = row.Memory, true
 				if err := t.insertVersion(e, bodies[i]); err != nil {
 					return err
 				}
 			}
 			t.feed = append(t.feed, change(row.Op, r, e.query, t.now))
+			done = true
 		}
 		if row.Idempotency != nil && (r.Status == warm.Done || r.Status == warm.NoChange) {
 			if err := t.once(row.Idempotency, r); err != nil {
@@ -117,10 +121,19 @@ func (t *txn) carryOut(ns *namespace, c *warm.Change, e entry, bodies []packed, 
 		}
 		results[i] = r
 	}
-	if e.head == before.head && e.query == before.query {
+	if e.head != before.head || e.query != before.query {
+		if err := t.updateHead(before, e); err != nil {
+			return err
+		}
+	}
+	if !done || ns.kind != tiering.KindMemory {
 		return nil
 	}
-	return t.updateHead(before, e)
+	t.touch(c.Key)
+	if !made {
+		return nil
+	}
+	return t.indexed(ns, e, memory)
 }
 
 // row evaluates one row and moves e to what it makes.

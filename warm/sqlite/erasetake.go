@@ -88,6 +88,10 @@ func (t *txn) take(o *order, key tiering.Key, f footprint) error {
 	if !f.whole {
 		return nil
 	}
+	if err := t.dropMemory(f.kid); err != nil {
+		return err
+	}
+	t.touch(key)
 	for _, q := range []string{`DELETE FROM projection WHERE kid = ?`, `DELETE FROM head WHERE kid = ?`} {
 		if _, err := t.exec(q, f.kid); err != nil {
 			return err

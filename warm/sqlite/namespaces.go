@@ -123,6 +123,11 @@ func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped
 			return orRollback(err)
 		}
 		dropped, row.deleted = true, true
+		if row.kind == tiering.KindMemory {
+			if err := t.dropMemories(row.nid); err != nil {
+				return err
+			}
+		}
 		return t.store(row)
 	})
 	return dropped && err == nil, err

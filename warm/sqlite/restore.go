@@ -25,7 +25,8 @@ func (w *writer) restored(again bool) (err error) {
 }
 
 // contents are the tables that an empty store has no row in.
-var contents = []string{"namespace", "head", "version", "projection", "feed", "settled", "idempotency", "segment", "location", "erasure", "erasure_segment"}
+var contents = []string{"namespace", "head", "version", "projection", "feed", "settled", "idempotency", "segment", "location", "erasure", "erasure_segment",
+	"memory", "memory_space", "memory_vector", "memory_link"}
 
 // BeginRestore implements warm.Restorer. Leases stay, for their tokens.
 func (s *Store) BeginRestore(ctx context.Context, epoch string, floor int64) error {
@@ -49,8 +50,10 @@ func (s *Store) BeginRestore(ctx context.Context, epoch string, floor int64) err
 				return tiering.Errorf(tiering.CodeWrongKind, "the store %s is not empty (it has a row in %s): rebuild into a new one", s.path, table)
 			}
 		}
-		if _, err := t.exec(`DELETE FROM position`); err != nil {
-			return err
+		for _, q := range []string{`DELETE FROM position`, `DELETE FROM meta WHERE name IN ('embedding_active', 'embedding_target')`} {
+			if _, err := t.exec(q); err != nil {
+				return err
+			}
 		}
 		if _, err := t.exec(`INSERT INTO meta (name, value) VALUES ('restoring', 1), ('floor', ?), ('epoch', ?), ('trimmed', 0), ('erase_fence', 0)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, floor, epoch); err != nil {
@@ -59,6 +62,7 @@ func (s *Store) BeginRestore(ctx context.Context, epoch string, floor int64) err
 		t.committed = func() {
 			clear(t.namespaces)
 			clear(t.sweeps)
+			s.journal.clear()
 			t.floor = floor
 			s.epoch.Store(&epoch)
 			s.last.Store(0)

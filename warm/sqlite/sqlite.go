@@ -57,13 +57,17 @@ type Store struct {
 	last    atomic.Int64 // the last feed position
 	// hotCount is the count of the hot epoch; the writer alone changes it.
 	hotCount atomic.Int64
+	journal  journal
+	loose    bool // for a test of what the guard of index entries is for
 	enc      *zstd.Encoder
 	dec      *zstd.Decoder
 }
 
 var (
-	_ warm.Store  = (*Store)(nil)
-	_ warm.Finder = (*Store)(nil)
+	_ warm.Store         = (*Store)(nil)
+	_ warm.Finder        = (*Store)(nil)
+	_ warm.Memories      = (*Store)(nil)
+	_ warm.MemoryJournal = (*Store)(nil)
 )
 
 // Open opens or makes the store at path, and brings its schema up to date.

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
 
@@ -30,6 +31,8 @@ type txn struct {
 	committed func()
 	// stored says that a namespace's row was written.
 	stored bool
+	// touched are memories whose head or index entry changes.
+	touched []tiering.Key
 	// wrote says that something besides the feed was written, such as an
 	// idempotency row.
 	wrote bool
@@ -84,12 +87,15 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 		}
 		return s.explain(err)
 	}
-	if _, err := w.exec(`COMMIT`); err != nil {
-		if err := s.explain(err); resultCode(err) == codeIO {
+	_, err := w.exec(`COMMIT`)
+	// Also when the outcome is unknown: who looks again finds what is true.
+	s.journal.note(t.touched)
+	if err != nil {
+		if err = s.explain(err); resultCode(err) == codeIO {
 			// The flush failed: the log may hold the commit all the same.
 			return fmt.Errorf("%w: %w", warm.ErrOutcomeUnknown, err)
 		}
-		return s.explain(err)
+		return err
 	}
 	done = true
 	if t.committed != nil {

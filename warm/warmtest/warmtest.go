@@ -71,6 +71,7 @@ func Run(t *testing.T, h Harness) {
 		{"restore", testRestore},
 		{"namespaces", testNamespaces},
 		{"leases", testLeases},
+		{"memories", testMemories},
 		{"hot epochs", testHotEpochs},
 		{"faults", testFaults},
 		{"reopen", testReopen},
