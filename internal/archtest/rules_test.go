@@ -27,6 +27,9 @@ func buildLayers() []layer {
 		{name: "lifecycle", packages: []string{"tiering/lifecycle/..."}, may: []string{"tiering", "hot", "warm", "cold", "vector", "leaf"}, logs: true},
 		{name: "tiering", packages: []string{"tiering"}, std: true},
 	}
+	// What recall computes is no driver: the drivers beside it, the router and the
+	// embedders use it.
+	ls = append(ls, layer{name: "vector", packages: []string{"vector/text", "vector/lexical", "vector/rank"}, may: []string{"tiering", "leaf"}})
 	for _, t := range tiers {
 		ls = append(ls,
 			layer{name: t, packages: []string{t, t + "/internal/..."}, may: []string{"tiering", "leaf"}},
@@ -47,7 +50,7 @@ func buildLayers() []layer {
 		// tier may know it.
 		layer{name: "decorator", packages: []string{"internal/telemetry/...", "internal/faults/..."}, may: []string{"tiering", "hot", "warm", "cold", "vector", "leaf"}},
 		// A harness drives a whole node; nothing but commands and tests uses it.
-		layer{name: "harness", packages: []string{"internal/archtest", "internal/bench", "internal/outage", "internal/replay/..."}, anything: true, logs: true},
+		layer{name: "harness", packages: []string{"internal/archtest", "internal/bench", "internal/evaluate/...", "internal/outage", "internal/replay/..."}, anything: true, logs: true},
 		// A leaf knows no tier.
 		layer{name: "leaf", packages: []string{"internal/..."}, may: []string{"tiering"}},
 	)

@@ -1,0 +1,183 @@
+package evaluate
+
+import (
+	"cmp"
+	"context"
+	"slices"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/vector"
+	"github.com/tierd/tierd/vector/lexical"
+	"github.com/tierd/tierd/vector/rank"
+	"github.com/tierd/tierd/vector/text"
+)
+
+// Reference is recall in memory, by looking at everything: what the stores are
+// held against, and what options are tried on. The zero value searches by words
+// alone.
+type Reference struct {
+	Analyzer text.Analyzer
+	Embedder vector.Embedder  // nil: no vectors
+	Expander lexical.Expander // nil: no soft expansion
+	Lexical  lexical.Options
+	Rank     rank.Options
+
+	corpora map[string]*corpus
+}
+
+// corpus is one conversation, indexed.
+type corpus struct {
+	memories []Memory
+	docs     []text.Document
+	vectors  []vector.Embedding
+	stats    lexical.Stats
+	df       map[string]int64
+}
+
+// Remember implements Searcher.
+func (r *Reference) Remember(ctx context.Context, c Conversation) error {
+	x := &corpus{memories: c.Memories, df: map[string]int64{}}
+	texts := make([]string, len(c.Memories))
+	for i, m := range c.Memories {
+		d := r.Analyzer.Terms(m.Text)
+		x.docs = append(x.docs, d)
+		x.stats = x.stats.Add(lexical.Stats{Documents: 1, TotalLength: int64(d.Length)})
+		for _, t := range d.Terms {
+			x.df[t.Text]++
+		}
+		texts[i] = m.Text
+	}
+	if r.Embedder != nil {
+		var err error
+		if x.vectors, err = r.Embedder.Embed(ctx, vector.Document, texts); err != nil {
+			return err
+		}
+	}
+	if r.corpora == nil {
+		r.corpora = map[string]*corpus{}
+	}
+	r.corpora[c.ID] = x
+	return nil
+}
+
+// scored is a memory of a corpus with a score.
+type scored struct {
+	index int
+	score float64
+}
+
+// best returns the memories with a positive score, best first; equal scores in
+// the order of remembering.
+func best(scores []float64) []int {
+	var list []scored
+	for i, s := range scores {
+		if s > 0 {
+			list = append(list, scored{i, s})
+		}
+	}
+	slices.SortStableFunc(list, func(a, b scored) int { return cmp.Compare(b.score, a.score) })
+	out := make([]int, len(list))
+	for i, s := range list {
+		out[i] = s.index
+	}
+	return out
+}
+
+// Search implements Searcher.
+func (r *Reference) Search(ctx context.Context, s Search) ([]string, error) {
+	c, ok := r.corpora[s.Conversation]
+	if !ok {
+		return nil, tiering.ErrNotFound
+	}
+	var order []int
+	switch s.Mode {
+	case Words:
+		order = best(c.score(lexical.Analyse(&r.Analyzer, s.Text, nil), r.Lexical))
+	case Vectors:
+		scores, err := r.similarities(ctx, c, s.Text)
+		if err != nil {
+			return nil, err
+		}
+		order = best(scores)
+	default:
+		var err error
+		if order, err = r.fused(ctx, c, s); err != nil {
+			return nil, err
+		}
+	}
+	var ids []string
+	for _, i := range order[:min(s.K, len(order))] {
+		ids = append(ids, c.memories[i].ID)
+	}
+	return ids, nil
+}
+
+// score is the lexical arm.
+func (c *corpus) score(q lexical.Query, o lexical.Options) []float64 {
+	plan := q.Plan(c.stats, func(term string) int64 { return c.df[term] }, o)
+	out := make([]float64, len(c.docs))
+	for i, d := range c.docs {
+		out[i] = plan.ScoreDocument(d)
+	}
+	return out
+}
+
+// similarities is the vector arm.
+func (r *Reference) similarities(ctx context.Context, c *corpus, question string) ([]float64, error) {
+	if r.Embedder == nil {
+		return nil, nil
+	}
+	var q vector.Embedding
+	var err error
+	if local, ok := r.Embedder.(vector.LocalEmbedder); ok {
+		q, err = local.EmbedQuery(ctx, question, func(term string) float64 { return c.stats.IDF(c.df[term]) })
+	} else {
+		var all []vector.Embedding
+		if all, err = r.Embedder.Embed(ctx, vector.Query, []string{question}); err == nil {
+			q = all[0]
+		}
+	}
+	if err != nil || q.Vector == nil {
+		return nil, err
+	}
+	out := make([]float64, len(c.vectors))
+	for i, v := range c.vectors {
+		if v.Vector != nil {
+			out[i] = vector.Dot(q.Vector, v.Vector)
+		}
+	}
+	return out, nil
+}
+
+// fused is the default: both arms, fused and weighted.
+func (r *Reference) fused(ctx context.Context, c *corpus, s Search) ([]int, error) {
+	words := c.score(lexical.Analyse(&r.Analyzer, s.Text, r.Expander), r.Lexical)
+	turns := make([]rank.Turn, len(words))
+	for i, m := range c.memories {
+		turns[i] = rank.Turn{Session: m.Session, Position: int64(i), Score: words[i]}
+	}
+	words = rank.Spread(turns, r.Rank)
+	speakers := rank.NewSpeakers(s.Text, r.Rank)
+	for i, m := range c.memories {
+		words[i] *= speakers.Boost(m.Speaker)
+	}
+	similar, err := r.similarities(ctx, c, s.Text)
+	if err != nil {
+		return nil, err
+	}
+	weight := 0.0
+	if r.Embedder != nil {
+		weight = r.Embedder.Weight()
+	}
+	fused := rank.Fuse(r.Rank, rank.List[int]{Weight: 1, IDs: best(words)}, rank.List[int]{Weight: weight, IDs: best(similar)})
+	if len(fused) == 0 {
+		return nil, nil
+	}
+	top := fused[0].Score
+	final := make([]float64, len(c.memories))
+	for _, f := range fused {
+		signals := rank.Signals{Created: c.memories[f.ID].Time, Ageless: s.Now.IsZero()}
+		final[f.ID] = rank.Final(f.Score, top, signals, s.Now, r.Rank).Total
+	}
+	return best(final), nil
+}

@@ -1,0 +1,90 @@
+package wordvec
+
+import (
+	"cmp"
+	"slices"
+	"sync"
+)
+
+// Near is a word that is near another one.
+type Near struct {
+	Word       int
+	Similarity float64
+}
+
+// Neighbours returns the words whose cosine with the i-th is at least least,
+// nearest first, without itself; at most most of them. It looks at every word:
+// some milliseconds.
+func (t *Table) Neighbours(i int, least float64, most int) []Near {
+	row, scale := t.row(i), float64(t.scale[i])
+	if scale == 0 {
+		return nil
+	}
+	var near []Near
+	for j := range t.Len() {
+		s := float64(dot(row, t.row(j))) * scale * float64(t.scale[j])
+		if s >= least && j != i {
+			near = append(near, Near{j, s})
+		}
+	}
+	slices.SortFunc(near, func(a, b Near) int {
+		if c := cmp.Compare(b.Similarity, a.Similarity); c != 0 {
+			return c
+		}
+		return cmp.Compare(a.Word, b.Word)
+	})
+	return slices.Clip(near[:min(most, len(near))])
+}
+
+// Cache keeps what was computed for the words that were asked for last: between
+// one and two times size of them. The zero value keeps nothing; methods are safe
+// for concurrent use.
+type Cache[V any] struct {
+	size     int
+	mu       sync.Mutex
+	new, old map[int]V // asked for in this half, and in the one before
+}
+
+// NewCache returns a cache for size words.
+func NewCache[V any](size int) *Cache[V] { return &Cache[V]{size: size} }
+
+// Get returns the value for word, by compute if it is not kept. Two callers may
+// compute the same at once.
+func (c *Cache[V]) Get(word int, compute func() V) V {
+	if v, ok := c.look(word); ok {
+		return v
+	}
+	v := compute()
+	c.keep(word, v)
+	return v
+}
+
+func (c *Cache[V]) look(word int) (V, bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if v, ok := c.new[word]; ok {
+		return v, true
+	}
+	v, ok := c.old[word]
+	if ok {
+		c.put(word, v)
+	}
+	return v, ok
+}
+
+func (c *Cache[V]) keep(word int, v V) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.put(word, v)
+}
+
+// put is called under the lock.
+func (c *Cache[V]) put(word int, v V) {
+	if c.size <= 0 {
+		return
+	}
+	if c.new == nil || len(c.new) >= c.size {
+		c.old, c.new = c.new, map[int]V{}
+	}
+	c.new[word] = v
+}
