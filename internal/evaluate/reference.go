@@ -39,13 +39,13 @@ func (r *Reference) Remember(ctx context.Context, c Conversation) error {
 	x := &corpus{memories: c.Memories, df: map[string]int64{}}
 	texts := make([]string, len(c.Memories))
 	for i, m := range c.Memories {
-		d := r.Analyzer.Terms(m.Text)
+		texts[i] = text.Spoken(m.Speaker, m.Text)
+		d := r.Analyzer.Terms(texts[i])
 		x.docs = append(x.docs, d)
 		x.stats = x.stats.Add(lexical.Stats{Documents: 1, TotalLength: int64(d.Length)})
 		for _, t := range d.Terms {
 			x.df[t.Text]++
 		}
-		texts[i] = m.Text
 	}
 	if r.Embedder != nil {
 		var err error

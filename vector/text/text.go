@@ -72,6 +72,16 @@ func Languages() []string {
 	return names
 }
 
+// Spoken returns the text of a memory as it is indexed and embedded: with the
+// name of its speaker, if it has one, before it. A question often names who said
+// something, and the words themselves seldom do.
+func Spoken(speaker, said string) string {
+	if speaker == "" {
+		return said
+	}
+	return speaker + ": " + said
+}
+
 // Token is one term where it stands in a text.
 type Token struct {
 	// Term is what is counted: the stem of a word, or a character bigram.
