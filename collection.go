@@ -51,5 +51,6 @@ func storeExists(c Config) error {
 }
 
 // Sweep takes every move in warm that is due now, as the background does every
-// minute: it expires, demotes and retires.
+// minute: it expires, demotes and retires. It fails with lease_held where
+// another daemon sweeps.
 func (n *Node) Sweep(ctx context.Context) error { return n.engine.Sweep(ctx) }

@@ -112,7 +112,7 @@ func (r *Router) query(ctx context.Context, ns string, q tiering.Query) (*tierin
 	order, desc := orderOf(q.OrderBy)
 	rows, next, err := r.Warm.Query(ctx, warm.Query{
 		Tenant: r.who.Tenant, Namespace: ns, Prefix: q.Prefix, Prefixes: r.who.Scope.Prefixes, User: user,
-		Filter: filter, OrderBy: order, Descending: desc, Cursor: q.Cursor, Limit: limit,
+		Filter: filter, OrderBy: order, Descending: desc, Cursor: q.Cursor, Limit: limit, Indexed: p.Indexed(),
 	})
 	if err != nil {
 		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})

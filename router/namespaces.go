@@ -102,11 +102,30 @@ func (r *Router) setNamespace(ctx context.Context, ns string, p tiering.Policy, 
 	if o.If.Absent() && !standing.known {
 		o.If = tiering.IfVersion(standing.version) // a deleted namespace counts as absent
 	}
+	// Documents that an index does not know may follow as soon as the policy
+	// stands. A daemon may begin it anew by the policy of before meanwhile.
+	if standing.Indexed() && !p.Indexed() {
+		if err := r.stopQueryIndex(ctx, ns); err != nil {
+			return nil, err
+		}
+	}
 	rc, err := r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, o)
+	if err == nil && standing.Indexed() && !p.Indexed() {
+		err = r.stopQueryIndex(ctx, ns)
+	}
 	if err != nil {
 		return nil, err
 	}
 	return &tiering.NamespaceInfo{Name: ns, Version: rc.Version, Policy: p.WithDefaults()}, nil
+}
+
+// stopQueryIndex keeps queries from an index of ns, where there is one.
+func (r *Router) stopQueryIndex(ctx context.Context, ns string) error {
+	store, ok := warm.As[warm.QueryIndexer](r.Warm)
+	if !ok {
+		return nil
+	}
+	return tiering.Wrap(store.StopQueryIndex(ctx, r.who.Tenant, ns), "", tiering.Warm, tiering.Key{})
 }
 
 // PatchNamespace applies a merge patch (RFC 7396) to a stored policy.

@@ -3,10 +3,12 @@ package router
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
 )
 
 // A namespace is made by its first write, or with its policy; it is removed
@@ -163,6 +165,50 @@ func TestNamespaceOfAnotherNode(t *testing.T) {
 			w.no(err)
 			if got := w.strong("k"); v.name == "delete" && got != "" {
 				t.Errorf("an acknowledged delete left %s", got)
+			}
+		})
+	}
+}
+
+// stopping is a store that notes when an index is stopped, and by which policy
+// the namespace goes at that moment.
+type stopping struct {
+	warm.Store
+	versions []int64
+}
+
+func (s *stopping) ListEverywhere(context.Context, string, tiering.Key, int) ([]warm.Current, error) {
+	return nil, nil
+}
+func (s *stopping) IndexQueries(context.Context, []tiering.Key) error          { return nil }
+func (s *stopping) QueryIndexed(context.Context, string, string) (bool, error) { return true, nil }
+
+func (s *stopping) StopQueryIndex(ctx context.Context, tenant, namespace string) error {
+	cur, err := s.Head(ctx, policyKey(tenant, namespace))
+	s.versions = append(s.versions, cur.Head.Version)
+	return err
+}
+
+// Queries stop using an index before the first document can come that it does
+// not know, and once more behind the policy: a daemon may have begun it anew.
+func TestAnIndexIsStoppedBeforeItsPolicyEnds(t *testing.T) {
+	no := false
+	for name, p := range map[string]tiering.Policy{"no index": {}, "no projections": {QueryIndex: true, Query: &no}} {
+		t.Run(name, func(t *testing.T) {
+			w := open(t, setup{})
+			store := &stopping{Store: w.r.Warm}
+			w.r.Warm = store
+			n, err := w.r.SetNamespace(w.ctx, space, tiering.Policy{QueryIndex: true}, nil)
+			w.no(err)
+			same, err := w.r.SetNamespace(w.ctx, space, tiering.Policy{QueryIndex: true, TTL: tiering.Duration(time.Hour)}, nil)
+			w.no(err)
+			if len(store.versions) != 0 {
+				t.Errorf("stopped at versions %d, while the policy asks for it", store.versions)
+			}
+			end, err := w.r.SetNamespace(w.ctx, space, p, nil)
+			w.no(err)
+			if want := []int64{same.Version, end.Version}; n.Version == 0 || !slices.Equal(store.versions, want) {
+				t.Errorf("stopped at versions %d of the policy, want %d", store.versions, want)
 			}
 		})
 	}

@@ -151,6 +151,14 @@ func TestAPolicyGovernsItsNamespace(t *testing.T) {
 	a.want(412, "", "PUT", "/v1/namespaces/chat", `{}`, "If-None-Match", "*")
 	a.want(422, "turns", "PUT", "/v1/state/chat/a", `{}`)
 	a.want(200, `"ttl":"1h"`, "PATCH", "/v1/namespaces/chat", `{"ttl":"1h"}`, "Content-Type", "application/merge-patch+json", "If-Match", tag)
+	a.want(200, `"query_index":true`, "PATCH", "/v1/namespaces/chat", `{"query_index":true}`, "Content-Type", "application/merge-patch+json")
+	a.want(200, `"query_index":true`, "GET", "/v1/namespaces/chat", "")
+	a.want(201, "", "PUT", "/v1/state/chat/a", `{"turns":[1]}`)
+	a.want(200, `"id":"a"`, "POST", "/v1/query/chat", `{"filter":{"turns":{"$contains":1}}}`)
+	a.want(200, `"turns"`, "PUT", "/v1/namespaces/chat", `{"class":"session","ttl":"1h","schema":{"type":"object","required":["turns"]}}`)
+	if _, got := a.call("GET", "/v1/namespaces/chat", ""); strings.Contains(got, "query_index") {
+		t.Errorf("switched off: %s", got)
+	}
 	a.want(200, `"name":"chat"`, "GET", "/v1/namespaces", "")
 	a.want(404, "", "GET", "/v1/namespaces/none", "")
 }

@@ -152,7 +152,7 @@ func policyProperties() []property {
 		may("warn_at", "The share of the size above which writes carry Tierd-Warning: size; default 0.70.", share),
 		may("require_version", "Refuse writes without If-Match (428).", boolean()),
 		may("query", "Keep current documents queryable after demotion; default true.", boolean()),
-		may("query_index", "Accepted and kept; no warm store has such an index yet.", boolean()),
+		may("query_index", "Build an index by content, on PostgreSQL in the background, so that queries for few of many documents read only those; no effect on SQLite. Default false.", boolean()),
 		may("status_pointer", "The JSON Pointer of a state machine's state, recorded on traces.", str()),
 	}
 }

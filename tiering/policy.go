@@ -139,8 +139,8 @@ type Policy struct {
 	// RequireVersion refuses a put, patch, edit or delete without If-Match (428).
 	RequireVersion bool `json:"require_version,omitempty"`
 	// Query keeps current documents queryable after demotion; default true.
-	// QueryIndex asks for an index of the projections. It is kept, and no warm
-	// store has one yet.
+	// QueryIndex asks for an index by content, which PostgreSQL builds in the
+	// background; SQLite has none. Answers are the same with it and without.
 	Query      *bool `json:"query,omitempty"`
 	QueryIndex bool  `json:"query_index,omitempty"`
 	// StatusPointer is the JSON Pointer of a state machine's state, recorded
@@ -211,6 +211,11 @@ func (p Policy) Sliding() bool { return p.Class == ClassSession }
 
 // Durable reports whether documents are kept in warm and cold.
 func (p Policy) Durable() bool { return p.Class != ClassEphemeral }
+
+// Indexed reports whether queries are to be answered by an index.
+func (p Policy) Indexed() bool {
+	return p.QueryIndex && (p.Query == nil || *p.Query) && p.Durable() && !p.Deleted
+}
 
 // WarnSize is the size in bytes from which a document is warned of.
 func (p Policy) WarnSize() int64 {

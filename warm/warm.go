@@ -277,6 +277,9 @@ type Query struct {
 	Descending        bool
 	Cursor            string
 	Limit             int
+	// Indexed says that the namespace's policy asks for an index. It is no more
+	// than a hint where to look: the answer is the same.
+	Indexed bool
 }
 
 // FeedChange carries everything a segment or an event needs but the bytes.

@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"sync"
 	"time"
@@ -50,6 +51,9 @@ type Config struct {
 	// VerifyEvery is how often a copy of a segment, chosen at random, is read
 	// back; 0 means 1 min.
 	VerifyEvery time.Duration
+	// PolicySettle is how old a policy has to be before an index that it asks for
+	// is built: longer than any daemon goes by the one before. 0 means 10 s.
+	PolicySettle time.Duration
 	// LeaseTTL is how long a worker may be silent before another takes over;
 	// 0 means 30 s.
 	LeaseTTL time.Duration
@@ -121,6 +125,7 @@ func New(c Config) *Engine {
 	fill(&c.MergeEvery, time.Minute)
 	fill(&c.Grace, time.Hour)
 	fill(&c.VerifyEvery, time.Minute)
+	fill(&c.PolicySettle, 10*time.Second)
 	fill(&c.LeaseTTL, 30*time.Second)
 	fill(&c.HotLease, hot.LeaseTTL)
 	if c.MergeCount == 0 {
@@ -159,6 +164,7 @@ func (e *Engine) Run(ctx context.Context) {
 		"sweep":     e.sweep,
 		"trim":      e.trim,
 		"verify":    e.sampleCopies,
+		"index":     e.indexQueries,
 	} {
 		wg.Add(1)
 		go func() {
@@ -196,6 +202,9 @@ func (e *Engine) work(ctx context.Context, name string, step func(context.Contex
 	failures := 0
 	for ctx.Err() == nil {
 		pause, err := e.underLease(ctx, name, step)
+		if errors.Is(err, errElsewhere) {
+			pause, err = e.LeaseTTL/3, nil
+		}
 		if err != nil && ctx.Err() == nil {
 			failures++
 			pause = backoff(failures, err)
@@ -213,17 +222,21 @@ func (e *Engine) work(ctx context.Context, name string, step func(context.Contex
 	}
 }
 
-// underLease runs one step if this daemon holds the lease.
+// underLease runs one step if this daemon holds the lease, and fails with
+// lease_held if another does.
 func (e *Engine) underLease(ctx context.Context, name string, step func(context.Context, warm.Lease) (time.Duration, error)) (time.Duration, error) {
 	l, ok, err := e.Warm.Acquire(ctx, name, e.Holder, e.LeaseTTL)
 	if err != nil {
 		return 0, err
 	}
 	if !ok {
-		return e.LeaseTTL / 3, nil
+		return 0, &tiering.Error{Code: tiering.CodeLeaseHeld, RetryAfter: e.LeaseTTL / 3, Err: errElsewhere, Detail: fmt.Sprintf("daemon %s does the work %q until %s", l.Holder, name, l.Expires.Format(time.RFC3339))}
 	}
 	return step(ctx, l)
 }
+
+// errElsewhere is a worker's lease in the hands of another daemon.
+var errElsewhere = errors.New("another daemon does this work")
 
 // stillHeld renews a lease, and fails when it was lost, even if nobody has it
 // now. Asked once an intent stands, it closes a gap: whoever takes over later

@@ -210,6 +210,7 @@ func (q *suspects) wait(ctx context.Context, d time.Duration) {
 func (e *Engine) Suspect(name string, _ tiering.Copy) { e.suspects.add(name) }
 
 // Replicate makes copies that are missing now, for tests and operators.
+// It fails with lease_held where another daemon does.
 func (e *Engine) Replicate(ctx context.Context) error {
 	_, err := e.underLease(ctx, "replicate", e.replicate)
 	return err

@@ -45,7 +45,8 @@ func (e *Engine) sweep(ctx context.Context, _ warm.Lease) (time.Duration, error)
 // awayPause is how soon the next sweep comes when a bucket was away.
 const awayPause = 8 * time.Second
 
-// Sweep runs one sweep now, for tests and operators.
+// Sweep runs one sweep now, for tests and operators. It fails with lease_held
+// where another daemon sweeps.
 func (e *Engine) Sweep(ctx context.Context) error {
 	_, err := e.underLease(ctx, "sweep", e.sweep)
 	return err

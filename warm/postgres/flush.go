@@ -19,8 +19,8 @@ const (
 			t(kid, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, owner, due) WHERE h.kid = t.kid`
 	insertVersions = `INSERT INTO version (kid, version, op, at, created, expires, size, coding, owner, digest, body)
 		SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::smallint[], $9::text[], $10::bytea[], $11::bytea[])`
-	upsertProjections = `INSERT INTO projection (kid, doc) SELECT t.kid, t.doc::jsonb FROM unnest($1::bigint[], $2::text[]) t(kid, doc)
-		ON CONFLICT (kid) DO UPDATE SET doc = excluded.doc, body = NULL, coding = 0`
+	upsertProjections = `INSERT INTO projection (kid, nid, doc) SELECT t.kid, t.nid, t.doc::jsonb FROM unnest($1::bigint[], $2::int[], $3::text[]) t(kid, nid, doc)
+		ON CONFLICT (kid) DO UPDATE SET nid = excluded.nid, doc = excluded.doc, body = NULL, coding = 0`
 	insertRequests = `INSERT INTO request (at, tenant, key, hash, result) SELECT $1, t.* FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bytea[]) t`
 	insertBatch    = `WITH b AS (INSERT INTO batch (at, id, results, changes) VALUES ($1, $2, $3, $4) RETURNING seq)
 		INSERT INTO outbox (seq) SELECT seq FROM b WHERE $4::bytea IS NOT NULL`
@@ -64,7 +64,7 @@ func (s *state) queueHeads(b *pgx.Batch, plain bool) {
 	var h heads
 	var unused, unprojected, projected, tombs, tombsAt []int64
 	var docs []*string
-	var tombNids, first []int32
+	var tombNids, first, projectedNids []int32
 	for _, key := range sortedKeys(s.entries) {
 		e := s.entries[key]
 		switch {
@@ -91,9 +91,9 @@ func (s *state) queueHeads(b *pgx.Batch, plain bool) {
 		case !e.query:
 			unprojected = append(unprojected, e.kid)
 		case plain:
-			projected, docs = append(projected, e.kid), append(docs, nil)
+			projected, projectedNids, docs = append(projected, e.kid), append(projectedNids, ns.nid), append(docs, nil)
 		default:
-			projected, docs = append(projected, e.kid), append(docs, docText(s.docs[key]))
+			projected, projectedNids, docs = append(projected, e.kid), append(projectedNids, ns.nid), append(docs, docText(s.docs[key]))
 		}
 	}
 	if unused != nil {
@@ -109,7 +109,7 @@ func (s *state) queueHeads(b *pgx.Batch, plain bool) {
 		b.Queue(`DELETE FROM projection WHERE kid = ANY($1::bigint[])`, unprojected)
 	}
 	if projected != nil {
-		b.Queue(upsertProjections, projected, docs)
+		b.Queue(upsertProjections, projected, projectedNids, docs)
 	}
 	if tombs != nil {
 		b.Queue(insertTombstones, tombNids, tombsAt, tombs)

@@ -104,7 +104,7 @@ func (s *Store) Demote(ctx context.Context, key tiering.Key, version int64, idle
 		}
 		if e.query {
 			// What PostgreSQL refused as a document stays as it is.
-			if _, err := t.exec(`INSERT INTO projection AS p (kid, coding, body) SELECT kid, coding, body FROM version WHERE kid = $1 AND version = $2
+			if _, err := t.exec(`INSERT INTO projection AS p (kid, nid, coding, body) SELECT v.kid, h.nid, v.coding, v.body FROM version v JOIN head h ON h.kid = v.kid WHERE v.kid = $1 AND v.version = $2
 				ON CONFLICT (kid) DO UPDATE SET coding = excluded.coding, body = excluded.body WHERE p.doc IS NULL`, e.kid, version); err != nil {
 				return false, err
 			}

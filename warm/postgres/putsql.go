@@ -105,14 +105,14 @@ const (
 
 	byChange   = `unnest($4::int[], $5::bytea[], $6::bigint[], $7::text[], $8::bigint[], $9::smallint[], $10::bigint[], $11::bytea[]`
 	flatSource = `(SELECT f.*, 1 AS n FROM ` + byChange + `) WITH ORDINALITY f(nid, id, want, owner, ttl, mode, size, digest, ord)) c`
-	flatDone   = `MATERIALIZED (SELECT r.ord AS rn, r.ord, u.kid, u.version, u.prev, u.updated AS at, u.created, u.expires, u.ttl, u.flags, u.owner, true AS last,
+	flatDone   = `MATERIALIZED (SELECT r.ord AS rn, r.ord, u.kid, u.nid, u.version, u.prev, u.updated AS at, u.created, u.expires, u.ttl, u.flags, u.owner, true AS last,
 	r.size, r.digest, r.coding, r.body, r.tail, {{rdoc}} AS doc
 	FROM unnest($4::int[], $5::bytea[], $10::bigint[], $11::bytea[], $12::smallint[], $13::bytea[], $14::bytea[]{{docs}}) WITH ORDINALITY r(nid, id, size, digest, coding, body, tail{{docname}}, ord)
 	JOIN up u ON u.nid = r.nid AND u.id = r.id)`
 
 	foldedChanges = `c AS MATERIALIZED (SELECT * FROM ` + byChange + `, {{n}}::int[]{{docs}}) WITH ORDINALITY c(nid, id, want, owner, ttl, mode, size, digest, n{{docname}}, ord)),
 `
-	foldedDone = `MATERIALIZED (SELECT r.rn, c.ord, u.kid, u.version - r.back AS version, CASE WHEN r.back = c.n - 1 THEN u.prev ELSE u.version - r.back - 1 END AS prev,
+	foldedDone = `MATERIALIZED (SELECT r.rn, c.ord, u.kid, u.nid, u.version - r.back AS version, CASE WHEN r.back = c.n - 1 THEN u.prev ELSE u.version - r.back - 1 END AS prev,
 	u.updated - r.back AS at, u.created, u.expires, u.ttl, u.flags, u.owner, r.back = 0 AS last, r.size, r.digest, r.coding, r.body, r.tail, {{cdoc}} AS doc
 	FROM unnest({{ord}}::bigint[], {{back}}::int[], {{rsize}}::bigint[], {{rdigest}}::bytea[], $12::smallint[], $13::bytea[], $14::bytea[])
 		WITH ORDINALITY r(ord, back, size, digest, coding, body, tail, rn)
@@ -130,8 +130,8 @@ const (
 	SELECT d.kid, d.version, 1, d.at, d.created, d.expires, d.size, d.coding, d.owner, d.digest, d.body FROM done d
 ),
 `
-	putsProjected = `docs AS (INSERT INTO projection (kid, doc) SELECT d.kid, d.doc::jsonb FROM done d WHERE d.last AND d.flags & 4 > 0
-	ON CONFLICT (kid) DO UPDATE SET doc = excluded.doc, body = NULL, coding = 0),
+	putsProjected = `docs AS (INSERT INTO projection (kid, nid, doc) SELECT d.kid, d.nid, d.doc::jsonb FROM done d WHERE d.last AND d.flags & 4 > 0
+	ON CONFLICT (kid) DO UPDATE SET nid = excluded.nid, doc = excluded.doc, body = NULL, coding = 0),
 `
 	// By an array, and not by a join: that one reads the whole table.
 	putsUnprojected = `undocs AS (DELETE FROM projection WHERE kid = ANY (ARRAY (SELECT d.kid FROM done d WHERE d.last AND d.flags & 20 = 16))),

@@ -32,7 +32,7 @@ func (s *Store) Query(ctx context.Context, q warm.Query) (items []warm.Current, 
 	if inIDOrder {
 		sc.after = p.bound.id
 	}
-	err = s.live(ctx, sc, p.limit, func(row scanned, now time.Time) (bool, error) {
+	match := func(row scanned, now time.Time) (bool, error) {
 		doc := row.body
 		if doc == nil {
 			doc = row.projection
@@ -54,8 +54,8 @@ func (s *Store) Query(ctx context.Context, q warm.Query) (items []warm.Current, 
 		}
 		p.offer(found{at, warm.Current{Head: row.head, Body: row.body, Now: now}})
 		return !inIDOrder || p.Len() < p.limit, nil
-	})
-	if err != nil {
+	}
+	if err := s.matching(ctx, q, sc, p.limit, match); err != nil {
 		return nil, "", err
 	}
 	items, last := p.sorted()
@@ -63,6 +63,21 @@ func (s *Store) Query(ctx context.Context, q warm.Query) (items []warm.Current, 
 		return items, "", nil
 	}
 	return items[:q.Limit], warm.EncodeCursor(q.Hash(), last[q.Limit-1].value, last[q.Limit-1].id), nil
+}
+
+// matching calls each for the documents that may match: those that an index
+// names, or all.
+func (s *Store) matching(ctx context.Context, q warm.Query, sc scan, first int, each func(scanned, time.Time) (bool, error)) error {
+	if q.Indexed {
+		ids, ok, err := s.candidates(ctx, &sc, q.Filter)
+		if err != nil {
+			return err
+		}
+		if ok {
+			return s.listed(ctx, sc, ids, first, each)
+		}
+	}
+	return s.live(ctx, sc, first, each)
 }
 
 // place is where an item stands in the order: by value, equals by id.

@@ -15,7 +15,7 @@ import (
 var errHalfRestored = tiering.Errorf(tiering.CodeUnavailable, "its rebuild was cut short and it holds a part of the data only: run `tierd rebuild` again")
 
 // contents are the tables that an empty store has no row in.
-var contents = []string{"namespace", "head", "version", "projection", "tombstone", "batch", "outbox", "feed", "request", "segment", "location", "erasure", "erasure_segment", "erasure_key"}
+var contents = []string{"namespace", "head", "version", "projection", "tombstone", "batch", "outbox", "feed", "request", "segment", "location", "erasure", "erasure_segment", "erasure_key", "query_index"}
 
 const restoring = `SELECT EXISTS (SELECT 1 FROM meta WHERE name = 'restoring')`
 

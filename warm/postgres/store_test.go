@@ -347,7 +347,19 @@ func TestRefusedProjections(t *testing.T) {
 
 // TestUpdatesStayOnTheirPage: no index covers what a put changes.
 func TestUpdatesStayOnTheirPage(t *testing.T) {
-	s, clock := fresh(t)
+	for name, indexed := range map[string]bool{"plain": false, "with an index of documents": true} {
+		t.Run(name, func(t *testing.T) {
+			s, clock := fresh(t)
+			if indexed {
+				indexNotes(t, s)
+			}
+			updatesStay(t, s, clock)
+		})
+	}
+}
+
+func updatesStay(t *testing.T, s *Store, clock *testClock) {
+	t.Helper()
 	for i := range 200 {
 		clock.advance(time.Second)
 		row := putRow(fmt.Sprint(i))

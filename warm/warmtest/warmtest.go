@@ -57,6 +57,7 @@ func Run(t *testing.T, h Harness) {
 		{"reads of many", testReadsOfMany},
 		{"list", testList},
 		{"query", testQuery},
+		{"query index", testQueryIndex},
 		{"feed", testFeed},
 		{"catalog", testCatalog},
 		{"deleting", testDeleting},

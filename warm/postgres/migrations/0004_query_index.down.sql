@@ -1,0 +1,3 @@
+DROP TABLE query_index;
+-- Its indexes go with it.
+ALTER TABLE projection DROP COLUMN nid;
