@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/vector/lexical"
 )
 
 // Scope says which memories a search looks at. Tenant and Namespaces are always
@@ -13,14 +14,16 @@ type Scope struct {
 	Tenant     string
 	Namespaces []string
 	// Prefixes are those of the caller's key: an id has one of them.
-	Prefixes     []string
-	User         string
-	Agent        string
-	App          string
-	Session      string
-	Types        []tiering.MemoryType
-	Since, Until time.Time // that it overlaps
-	Superseded   bool      // also what holds no more
+	Prefixes []string
+	User     string
+	Agent    string
+	App      string
+	Session  string
+	Types    []tiering.MemoryType
+	// Since and Until are the first and the last moment of a time that what
+	// happened has to overlap.
+	Since, Until time.Time
+	Superseded   bool // also what holds no more
 	// Keys are the only ones looked at when it is not nil: what a filter let
 	// through, at most some thousands.
 	Keys []tiering.Key
@@ -43,17 +46,28 @@ type Hit struct {
 	UsedAt     time.Time
 }
 
-// Term is a word of a query, in the form that index entries have, with the
-// words that are close to it in meaning, nearest first.
-type Term struct {
-	Text       string
-	Neighbours []Neighbour
+// Item is a live memory as an index in process holds it.
+type Item struct {
+	Key       tiering.Key
+	Version   int64
+	User      string
+	CreatedAt time.Time
+	ExpiresAt time.Time // zero: never, be it for being pinned
+	Entry     tiering.MemoryEntry
 }
 
-// Neighbour is a term with its cosine to another.
-type Neighbour struct {
-	Text       string
-	Similarity float64
+// Source is where an index in process reads memories from. One process has it.
+type Source interface {
+	// Now is the clock that memories expire by.
+	Now(ctx context.Context) (time.Time, error)
+	// After returns live memories of all tenants, in key order above after.
+	After(ctx context.Context, after tiering.Key, limit int) ([]Item, error)
+	// Of returns those of keys that are live and indexed, in no order.
+	Of(ctx context.Context, keys []tiering.Key) ([]Item, error)
+	// Changed returns keys whose memory changed behind the position since, and
+	// the position now; known is false when everything has to be read again,
+	// after the call. A change is told before its writer hears of its commit.
+	Changed(ctx context.Context, since int64) (keys []tiering.Key, now int64, known bool, err error)
 }
 
 // Index searches the entries of memories. Every hit is of a live head at its
@@ -65,13 +79,15 @@ type Index interface {
 	// best first; fewer than limit only when the scope has no more. deep
 	// searches dormant vectors too.
 	Nearest(ctx context.Context, s Scope, space string, v []float32, limit int, deep bool) ([]Hit, error)
-	// Words returns what has any of terms, by BM25 with the statistics of each
-	// namespace, best first: a term counts for a text by the larger of its own
-	// match and 0.4 x similarity x the match of one of its first 20 neighbours
-	// that the namespace knows.
-	Words(ctx context.Context, s Scope, terms []Term, limit int) ([]Hit, error)
-	// Around returns, for each of hits that has a session, the memory before it
-	// and the one after it there (by At, then id), in scope, whatever they say.
+	// Words returns what has any word of q, or a neighbour of one, scored by
+	// lexical.Plan with the counts of the scope's namespaces, best first.
+	Words(ctx context.Context, s Scope, q lexical.Query, limit int) ([]Hit, error)
+	// Frequencies returns the counts of the scope's tenant and namespaces, and
+	// in how many of their memories each of terms is, before any filter.
+	Frequencies(ctx context.Context, s Scope, terms []string) (lexical.Stats, []int64, error)
+	// Around returns, for each of hits that has a session and is still there, the
+	// nearest memory before it and the nearest after it there (by At, then id)
+	// that are in scope, whatever they say. Their Score is 0.
 	Around(ctx context.Context, s Scope, hits []Hit) ([]Adjacent, error)
 	// Count tells how many memories of a scope there are, at most up to.
 	Count(ctx context.Context, s Scope, upTo int) (int, error)
