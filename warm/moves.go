@@ -75,7 +75,8 @@ type Superseded struct {
 	Copies     int // verified copies of the best finished segment that holds it
 }
 
-// Merger rewrites the catalog when segments are rewritten.
+// Merger rewrites the catalog when segments are rewritten. It is fenced as
+// Catalog is.
 type Merger interface {
 	// ReplaceSegments, in one transaction, makes s finished with its locations
 	// and the segments old deleting as of now, without locations. It fails, changing

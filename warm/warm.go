@@ -327,7 +327,9 @@ type Feed interface {
 	SetPosition(ctx context.Context, reader string, pos int64) error
 }
 
-// Catalog knows the segments in cold and where each key lies in them.
+// Catalog knows the segments in cold and where each key lies in them. What
+// changes it fails with fenced under a lease (Under), or in the name of a
+// segment's own Owner and Token, once that was taken anew.
 type Catalog interface {
 	// StartSegment commits the intent to write s, before any byte is read.
 	StartSegment(ctx context.Context, s tiering.SegmentInfo) error

@@ -146,7 +146,7 @@ func (e *Engine) FlushIfFree(ctx context.Context) error {
 		if err != nil || len(r.entries) == 0 {
 			return err
 		}
-		if err := e.archive(ctx, l, r); err != nil {
+		if err := e.archive(warm.Under(ctx, l), l, r); err != nil {
 			return err
 		}
 	}

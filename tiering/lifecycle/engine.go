@@ -232,7 +232,7 @@ func (e *Engine) underLease(ctx context.Context, name string, step func(context.
 	if !ok {
 		return 0, &tiering.Error{Code: tiering.CodeLeaseHeld, RetryAfter: e.LeaseTTL / 3, Err: errElsewhere, Detail: fmt.Sprintf("daemon %s does the work %q until %s", l.Holder, name, l.Expires.Format(time.RFC3339))}
 	}
-	return step(ctx, l)
+	return step(warm.Under(ctx, l), l)
 }
 
 // errElsewhere is a worker's lease in the hands of another daemon.

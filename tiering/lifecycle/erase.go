@@ -306,7 +306,7 @@ func (e *Engine) tryErase(ctx context.Context, id string) {
 		return
 	}
 	defer e.erasures.running.Unlock()
-	err = e.runErase(ctx, l, id, s)
+	err = e.runErase(warm.Under(ctx, l), l, id, s)
 	if err != nil && errors.Is(context.Cause(ctx), errEraseTakesLong) {
 		err = errEraseTakesLong
 	}

@@ -88,6 +88,7 @@ func (e *Engine) GC(ctx context.Context, dry bool) (GCReport, error) {
 		if !ok {
 			return report, tiering.Errorf(tiering.CodeLeaseHeld, "daemon %s merges until %s", l.Holder, l.Expires.Format(time.RFC3339))
 		}
+		ctx = warm.Under(ctx, l)
 	}
 	_, err = g.run(ctx, l)
 	return report, err

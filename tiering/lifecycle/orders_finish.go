@@ -90,7 +90,7 @@ func (e *Engine) finishOrders(ctx context.Context, _ warm.Lease) (time.Duration,
 // catalog does not know. An order or marker that one bucket alone holds comes
 // to the other. It is lease_held while another daemon erases.
 func (e *Engine) FinishOrders(ctx context.Context) error {
-	return e.rewriting(ctx, func(w *rewriter) error {
+	return e.rewriting(ctx, func(ctx context.Context, w *rewriter) error {
 		if err := w.spreadSigns(ctx); err != nil {
 			return err
 		}
@@ -104,7 +104,7 @@ func (e *Engine) FinishOrders(ctx context.Context) error {
 
 // rewriting runs fn under the eraser's lease, while no erasure runs here, once
 // what a rewriter that died had begun is given up.
-func (e *Engine) rewriting(ctx context.Context, fn func(*rewriter) error) error {
+func (e *Engine) rewriting(ctx context.Context, fn func(context.Context, *rewriter) error) error {
 	l, ok, err := e.Warm.Acquire(ctx, eraseLease, e.Holder, e.LeaseTTL)
 	if err != nil {
 		return err
@@ -116,10 +116,11 @@ func (e *Engine) rewriting(ctx context.Context, fn func(*rewriter) error) error 
 		return err
 	}
 	defer e.erasures.running.Unlock()
+	ctx = warm.Under(ctx, l)
 	if err := e.sweepIntents(ctx, l); err != nil {
 		return err
 	}
-	return fn(&rewriter{e, l})
+	return fn(ctx, &rewriter{e, l})
 }
 
 // finishSegments rewrites the segments that a rebuild marked.
@@ -191,7 +192,7 @@ func (w *rewriter) finishStrangers(ctx context.Context, found signs) error {
 // may lie nowhere else, so that it is copied; a name that was given up is never
 // written again.
 func (e *Engine) rename(ctx context.Context, name string) error {
-	return e.rewriting(ctx, func(w *rewriter) error {
+	return e.rewriting(ctx, func(ctx context.Context, w *rewriter) error {
 		s, ok, err := w.Warm.Segment(ctx, name)
 		if err != nil || !ok || s.State != tiering.SegmentFinished {
 			return err

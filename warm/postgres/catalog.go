@@ -3,6 +3,7 @@ package postgres
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -35,7 +36,7 @@ func (s *Store) StartSegment(ctx context.Context, info tiering.SegmentInfo) erro
 		if err := t.lockFence(false); err != nil {
 			return err
 		}
-		if err := t.holds(info.Owner, info.Token); err != nil {
+		if err := errors.Join(t.fenced(), t.holds(info.Owner, info.Token)); err != nil {
 			return err
 		}
 		err := t.insertSegment(&info, tiering.SegmentStarted, string(ranges))
@@ -92,7 +93,7 @@ func (t *txn) finish(f finish) error {
 		return err
 	}
 	info := &f.info
-	if err := t.holds(info.Owner, info.Token); err != nil {
+	if err := errors.Join(t.fenced(), t.holds(info.Owner, info.Token)); err != nil {
 		return err
 	}
 	n, err := t.exec(`UPDATE segment SET state = 'finished', size = $3, raw_size = $4, sha256 = $5, count = $6, min_time = $7, max_time = $8, ranges = $9, copy0 = $10, copy1 = $11
@@ -131,7 +132,7 @@ func (t *txn) locate(f finish) error {
 
 // AbandonSegment implements warm.Catalog. A finished segment stays.
 func (s *Store) AbandonSegment(ctx context.Context, name string) error {
-	_, err := s.exec(ctx, `DELETE FROM segment WHERE name = $1 AND state = 'started'`, name)
+	_, err := s.change(ctx, `DELETE FROM segment WHERE name = $1 AND state = 'started'`, name)
 	return err
 }
 
@@ -141,7 +142,7 @@ func (s *Store) SetCopy(ctx context.Context, name string, c tiering.Copy, state 
 	if c == tiering.Backup {
 		query = `UPDATE segment SET copy1 = $1 WHERE name = $2`
 	}
-	n, err := s.exec(ctx, query, string(state), name)
+	n, err := s.change(ctx, query, string(state), name)
 	if err == nil && n == 0 {
 		err = tiering.Errorf(tiering.CodeNotFound, "there is no segment %s", name)
 	}

@@ -59,6 +59,28 @@ func (t *txn) holds(name string, token int64) error {
 	return err
 }
 
+// fenced fails when the lease that the caller works under was taken anew.
+func (t *txn) fenced() error {
+	l, ok := warm.LeaseOf(t.ctx)
+	if !ok {
+		return nil
+	}
+	return t.holds(l.Name, l.Token)
+}
+
+// change runs one statement that changes the catalog, and returns how many rows
+// it changed.
+func (s *Store) change(ctx context.Context, sql string, args ...any) (n int64, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		if err := t.fenced(); err != nil {
+			return err
+		}
+		n, err = t.exec(sql, args...)
+		return err
+	})
+	return n, err
+}
+
 // Release implements warm.Leases.
 func (s *Store) Release(ctx context.Context, l warm.Lease) error {
 	_, err := s.exec(ctx, `UPDATE lease SET holder = '', expires = 0 WHERE name = $1 AND holder = $2 AND token = $3`, l.Name, l.Holder, l.Token)

@@ -55,7 +55,10 @@ func (s *Store) ReplaceSegments(ctx context.Context, info tiering.SegmentInfo, l
 // ForgetSegment implements warm.Merger. A segment without a row counts as
 // forgotten; one that is not deleting fails.
 func (s *Store) ForgetSegment(ctx context.Context, name string) error {
-	return s.transact(ctx, func(t *txn) error {
+	return s.write(ctx, func(t *txn) error {
+		if err := t.fenced(); err != nil {
+			return err
+		}
 		n, err := t.exec(`DELETE FROM segment WHERE name = $1 AND state = 'deleting'`, name)
 		if err != nil || n > 0 {
 			return err
@@ -72,14 +75,14 @@ func (s *Store) ForgetSegment(ctx context.Context, name string) error {
 // DropSegment implements warm.Merger. One that is not finished is left alone.
 // Locations are added by the transaction that makes it finished alone.
 func (s *Store) DropSegment(ctx context.Context, name string) (bool, error) {
-	n, err := s.exec(ctx, `UPDATE segment SET state = 'deleting', deleting = `+nowFrom+` WHERE name = $2 AND state = 'finished'
+	n, err := s.change(ctx, `UPDATE segment SET state = 'deleting', deleting = `+nowFrom+` WHERE name = $2 AND state = 'finished'
 		AND NOT EXISTS (SELECT 1 FROM location WHERE segment = $2)`, s.fixedNow(), name)
 	return n > 0, err
 }
 
 // DropIntent implements warm.Merger.
 func (s *Store) DropIntent(ctx context.Context, name string) (bool, error) {
-	n, err := s.exec(ctx, `UPDATE segment SET state = 'deleting', deleting = `+nowFrom+` WHERE name = $2 AND state = 'started'`, s.fixedNow(), name)
+	n, err := s.change(ctx, `UPDATE segment SET state = 'deleting', deleting = `+nowFrom+` WHERE name = $2 AND state = 'started'`, s.fixedNow(), name)
 	return n > 0, err
 }
 

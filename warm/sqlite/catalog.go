@@ -15,7 +15,10 @@ func (s *Store) StartSegment(ctx context.Context, info tiering.SegmentInfo) erro
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func(t *txn) error {
+	return s.change(ctx, func(t *txn) error {
+		if err := t.holds(info.Owner, info.Token); err != nil {
+			return err
+		}
 		started := info.Started
 		if started.IsZero() {
 			started = t.now
@@ -37,7 +40,7 @@ func (s *Store) FinishSegment(ctx context.Context, info tiering.SegmentInfo, loc
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func(t *txn) error {
+	return s.change(ctx, func(t *txn) error {
 		if err := t.finish(f); err != nil || reader == "" {
 			return err
 		}
@@ -69,6 +72,9 @@ func newFinish(info tiering.SegmentInfo, locations []tiering.Location) (finish, 
 // finish makes a started segment finished, with its locations.
 func (t *txn) finish(f finish) error {
 	info := &f.info
+	if err := t.holds(info.Owner, info.Token); err != nil {
+		return err
+	}
 	n, err := t.exec(`UPDATE segment SET state = ?, size = ?, raw_size = ?, sha256 = ?, count = ?, min_time = ?, max_time = ?, ranges = ?, copy0 = ?, copy1 = ?
 		WHERE name = ? AND token = ? AND state = 'started'`,
 		string(tiering.SegmentFinished), info.Size, info.RawSize, digestBlob(info.SHA256), info.Count, nanos(info.MinTime), nanos(info.MaxTime),
@@ -105,7 +111,7 @@ func (t *txn) locate(f finish) error {
 
 // AbandonSegment implements warm.Catalog. A finished segment stays.
 func (s *Store) AbandonSegment(ctx context.Context, name string) error {
-	return s.write(ctx, func(t *txn) error {
+	return s.change(ctx, func(t *txn) error {
 		_, err := t.exec(`DELETE FROM segment WHERE name = ? AND state = 'started'`, name)
 		return err
 	})
@@ -117,7 +123,7 @@ func (s *Store) SetCopy(ctx context.Context, name string, c tiering.Copy, state 
 	if c == tiering.Backup {
 		query = `UPDATE segment SET copy1 = ? WHERE name = ?`
 	}
-	return s.write(ctx, func(t *txn) error {
+	return s.change(ctx, func(t *txn) error {
 		n, err := t.exec(query, string(state), name)
 		if err == nil && n == 0 {
 			err = tiering.Errorf(tiering.CodeNotFound, "there is no segment %s", name)

@@ -8,7 +8,7 @@ import (
 
 // DropIntent implements warm.Merger.
 func (s *Store) DropIntent(ctx context.Context, name string) (dropped bool, err error) {
-	err = s.write(ctx, func(t *txn) error {
+	err = s.change(ctx, func(t *txn) error {
 		n, err := t.exec(`UPDATE segment SET state = ?, deleting = ? WHERE name = ? AND state = ?`,
 			string(tiering.SegmentDeleting), micros(t.now), name, string(tiering.SegmentStarted))
 		dropped = n > 0

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
 
@@ -34,6 +35,40 @@ func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 		return err
 	})
 	return l, ok && err == nil, err
+}
+
+// holds fails when the lease of name was taken anew since token was handed out:
+// whoever was paused under an older token changes nothing. A lease that was let
+// go, or has run out, still stands behind its token while nobody took it; a name
+// that no lease has guards nothing.
+func (t *txn) holds(name string, token int64) error {
+	if name == "" {
+		return nil
+	}
+	now, err := t.number(`SELECT coalesce((SELECT token FROM lease WHERE name = ?), 0)`, name)
+	if err == nil && now > token {
+		err = tiering.Errorf(tiering.CodeFenced, "the lease %s was taken under token %d: %d is fenced", name, now, token)
+	}
+	return err
+}
+
+// fenced fails when the lease that the caller works under was taken anew.
+func (t *txn) fenced(ctx context.Context) error {
+	l, ok := warm.LeaseOf(ctx)
+	if !ok {
+		return nil
+	}
+	return t.holds(l.Name, l.Token)
+}
+
+// change is write for what changes the catalog.
+func (s *Store) change(ctx context.Context, fn func(*txn) error) error {
+	return s.write(ctx, func(t *txn) error {
+		if err := t.fenced(ctx); err != nil {
+			return err
+		}
+		return fn(t)
+	})
 }
 
 // Release implements warm.Leases.

@@ -24,7 +24,7 @@ func (s *Store) ReplaceSegments(ctx context.Context, info tiering.SegmentInfo, l
 	if err != nil {
 		return err
 	}
-	return s.write(ctx, func(t *txn) error {
+	return s.change(ctx, func(t *txn) error {
 		if err := t.finish(f); err != nil {
 			return err
 		}
@@ -47,7 +47,7 @@ func (s *Store) ReplaceSegments(ctx context.Context, info tiering.SegmentInfo, l
 // ForgetSegment implements warm.Merger. A segment without a row counts as
 // forgotten; one that is not deleting fails.
 func (s *Store) ForgetSegment(ctx context.Context, name string) error {
-	return s.write(ctx, func(t *txn) error {
+	return s.change(ctx, func(t *txn) error {
 		row, ok, err := t.one(`SELECT state FROM segment WHERE name = ?`, name)
 		if err != nil || !ok {
 			return orRollback(err)
@@ -62,7 +62,7 @@ func (s *Store) ForgetSegment(ctx context.Context, name string) error {
 
 // DropSegment implements warm.Merger. One that is not finished is left alone.
 func (s *Store) DropSegment(ctx context.Context, name string) (dropped bool, err error) {
-	err = s.write(ctx, func(t *txn) error {
+	err = s.change(ctx, func(t *txn) error {
 		n, err := t.exec(`UPDATE segment SET state = 'deleting', deleting = ?2 WHERE name = ?1 AND state = 'finished'
 			AND NOT EXISTS (SELECT 1 FROM location WHERE segment = ?1)`, name, micros(t.now))
 		dropped = n > 0

@@ -72,6 +72,7 @@ func Run(t *testing.T, h Harness) {
 		{"restore", testRestore},
 		{"namespaces", testNamespaces},
 		{"leases", testLeases},
+		{"fencing", testFencing},
 		{"memories", testMemories},
 		{"hot epochs", testHotEpochs},
 		{"faults", testFaults},
