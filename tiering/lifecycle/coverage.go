@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"math"
 	"slices"
 	"time"
 
@@ -121,14 +122,21 @@ func gapAfter(tenant string, st stretch, next int64) Gap {
 	return g
 }
 
-// asOfCut returns the last position up to a bound of which every change was
-// made at or before t. A position without a record says nothing, so that what
-// retention dropped moves no cut.
+// asOfCut returns the last position, up to a bound, up to which every change was
+// made at or before t. Times do not grow with positions where transactions ran
+// beside each other: what comes behind one that is too late is left out, though
+// its own clock be earlier. A position without a record says nothing, so that
+// what retention dropped moves no cut.
 func asOfCut(ctx context.Context, b cold.Bucket, objects []*object, bound int64, t time.Time) (int64, error) {
-	var cut int64
+	cut, tooLate := int64(0), int64(math.MaxInt64)
 	for _, o := range objects {
 		switch {
-		case !o.starts(bound) || o.count == 0 || o.minTime.After(t):
+		case !o.starts(bound) || o.count == 0:
+			continue
+		case o.minTime.After(t):
+			for _, r := range o.ranges {
+				tooLate = min(tooLate, r.From)
+			}
 			continue
 		case !o.maxTime.After(t) && len(o.ranges) == 1:
 			cut = max(cut, min(o.ranges[0].To, bound))
@@ -138,24 +146,18 @@ func asOfCut(ctx context.Context, b cold.Bucket, objects []*object, bound int64,
 		if err != nil {
 			return 0, err
 		}
-		early, late := map[int64]bool{}, map[int64]bool{}
 		for rec, err := range s.Records() {
 			if err != nil {
 				return 0, &damagedError{o, err}
 			}
 			if rec.At.After(t) {
-				late[rec.Pos] = true
+				tooLate = min(tooLate, rec.Pos)
 			} else if rec.Pos <= bound {
-				early[rec.Pos] = true
-			}
-		}
-		for pos := range early {
-			if !late[pos] {
-				cut = max(cut, pos)
+				cut = max(cut, rec.Pos)
 			}
 		}
 	}
-	return cut, nil
+	return min(cut, tooLate-1), nil
 }
 
 // damagedError is a segment that turned out to be damaged when it was read.

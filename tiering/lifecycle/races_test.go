@@ -329,22 +329,22 @@ func (u *unfenced) FinishSegment(ctx context.Context, s tiering.SegmentInfo, loc
 		}
 	}
 	s.Owner = ""
-	if err := u.Store.FinishSegment(unasked(ctx), s, locations, "", 0); err != nil {
+	if err := u.Store.FinishSegment(unleased(ctx), s, locations, "", 0); err != nil {
 		return err
 	}
 	return u.SetPosition(ctx, reader, pos)
 }
 
-// unasked is ctx without the lease that its caller works under.
-func unasked(ctx context.Context) context.Context { return warm.Under(ctx, warm.Lease{}) }
+// unleased is ctx without the lease that its caller works under.
+func unleased(ctx context.Context) context.Context { return warm.Under(ctx, warm.Lease{}) }
 
 func (u *unfenced) StartSegment(ctx context.Context, s tiering.SegmentInfo) error {
 	s.Owner = "" // no lease's
-	return u.Store.StartSegment(unasked(ctx), s)
+	return u.Store.StartSegment(unleased(ctx), s)
 }
 
 func (u *unfenced) ForgetSegment(ctx context.Context, name string) error {
-	return u.Store.ForgetSegment(unasked(ctx), name)
+	return u.Store.ForgetSegment(unleased(ctx), name)
 }
 
 // positioning is a store that notes where the archive stands behind each call

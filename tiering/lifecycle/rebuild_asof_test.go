@@ -68,6 +68,33 @@ func TestRebuildAsOf(t *testing.T) {
 	})
 }
 
+// TestNothingLaterComesAlong: transactions that ran beside each other got their
+// positions in another order than their times. A rebuild as of a time in between
+// has nothing that was committed after it, wherever its segment ends.
+func TestNothingLaterComesAlong(t *testing.T) {
+	t.Parallel()
+	for name, behind := range map[string]func(*site){"in one segment": func(*site) {}, "in segments of their own": (*site).flush} {
+		t.Run(name, func(t *testing.T) {
+			s := newSite(t)
+			s.namespace(siteTenant, "notes", tiering.Policy{})
+			s.put(note("k"), `1`)
+			behind(s)
+			want := s.snapshot()
+			at := s.clock.Now()
+			s.clock.advance(10 * time.Second)
+			s.put(note("k"), `"later"`)
+			behind(s)
+			s.clock.advance(-9 * time.Second)
+			s.put(note("beside it"), `2`)
+			s.flush()
+			s.rebuild(lifecycle.RebuildOptions{From: tiering.Backup, AsOf: at.Add(5 * time.Second)})
+			s.same(s.snapshot(), want)
+			s.rebuild(lifecycle.RebuildOptions{From: tiering.Primary}) // what was left out stays out
+			s.same(s.snapshot(), want)
+		})
+	}
+}
+
 func TestRebuildEndsAtTheFirstGap(t *testing.T) {
 	t.Parallel()
 	damage := map[string]func(s *site, name string){
