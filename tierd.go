@@ -40,6 +40,9 @@ type Config struct {
 	// Hot, Warm, Cold and Backup are URLs; "" is memory:, sqlite: under Data,
 	// and two dir: under Data.
 	Hot, Warm, Cold, Backup string
+	// Vector and Embed say what memories are found with; "" is flat: beside an
+	// embedded warm store, pgvector: in PostgreSQL, and static:.
+	Vector, Embed string
 	// HotBytes bounds the embedded hot tier; 0 is 256 MiB.
 	HotBytes int64
 	// NoAutoCreate refuses writes to namespaces that were not created first.
@@ -110,11 +113,16 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 			}
 		},
 	})
+	found, err := t.openRecall(ctx, c, warm)
+	if err != nil {
+		return nil, errors.Join(err, t.close())
+	}
+	n.tiers = t
 	n.engine = lifecycle.New(lifecycle.Config{
-		Warm: warm, Archive: archive, Hot: hot, Holder: t.holder, SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
+		Warm: warm, Archive: archive, Hot: hot, Memories: found.ofEngine(), Holder: t.holder, SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
 	})
 	n.Router = router.New(router.Config{
-		Hot: hot, Warm: warm, Archive: archive, Background: n.engine, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
+		Hot: hot, Warm: warm, Archive: archive, Memories: found.ofRouter(), Background: n.engine, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
 		Recorder: m.Router(), Logger: c.Logger, Version: c.Version, Drivers: t.drivers,
 	})
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -58,11 +58,16 @@ func (c *Client) Delete(ctx context.Context, ns, id string, o *tiering.WriteOpti
 	if err != nil {
 		return nil, err
 	}
+	return c.tombstone(ctx, r, o)
+}
+
+// tombstone is guarded for deletes, whose answer is in its headers.
+func (c *Client) tombstone(ctx context.Context, r *call, o *tiering.WriteOptions) (*tiering.Receipt, error) {
 	ans, err := c.guarded(ctx, r, o, nil)
 	if err != nil {
 		return nil, err
 	}
-	m, ok := metaOf(ns, id, ans.header)
+	m, ok := metaOf(r.key.Namespace, r.key.ID, ans.header)
 	if !ok {
 		return nil, r.wrap(r.unknown(foreign(ans.status, ans.header, ans.body)))
 	}

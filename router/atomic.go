@@ -49,7 +49,7 @@ func (r *Router) atomicBatch(ctx context.Context, b tiering.Batch) (*tiering.Bat
 		return nil, err
 	}
 	if len(keys) == 0 { // nothing can be there to lock, to change or to remember
-		t := &atomicRun{ops: ops, results: make([]tiering.OpResult, len(ops))}
+		t := &atomicRun{core: r.core, ops: ops, results: make([]tiering.OpResult, len(ops))}
 		_, err := t.decide(nil)
 		return &tiering.BatchResult{Results: t.results}, err
 	}
@@ -61,7 +61,7 @@ func (r *Router) atomicBatch(ctx context.Context, b tiering.Batch) (*tiering.Bat
 	}
 	defer r.background.Done()
 	marks := r.markAll(ctx, ops)
-	t := &atomicRun{keys: keys, ops: ops, results: make([]tiering.OpResult, len(ops)), idem: idem, owner: r.who.Scope.User}
+	t := &atomicRun{core: r.core, keys: keys, ops: ops, results: make([]tiering.OpResult, len(ops)), idem: idem, owner: r.who.Scope.User}
 	// A caller that leaves does not undo what may have been committed.
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.CommitTimeout)
 	defer cancel()
@@ -119,7 +119,12 @@ func (r *Router) prepareOp(ctx context.Context, op tiering.BatchOp) (*atomicOp, 
 		}
 		a.mutation = &mutation{cond: o.If}
 		return a, err
-	case "put", "patch", "edit":
+	case "put", "patch", "edit", "remember":
+		if op.Op == "remember" {
+			if err := r.makeMemoryNamespace(ctx, op.Namespace); err != nil {
+				return nil, err
+			}
+		}
 		if op.Op == "patch" {
 			if err := r.sightless(op.Namespace, patchKind(op.Data), op.Data); err != nil {
 				return nil, err
@@ -150,7 +155,7 @@ func (r *Router) prepareOp(ctx context.Context, op tiering.BatchOp) (*atomicOp, 
 	}
 	a.key = a.mutation.key
 	switch op.Op {
-	case "put":
+	case "put", "remember":
 		var doc []byte
 		if doc, err = jsondoc.Compact(op.Data); err == nil {
 			a.patch = func(base) ([]byte, error) { return doc, nil }
@@ -187,6 +192,7 @@ func (r *Router) batchIdempotency(b tiering.Batch) (*warm.Idempotency, error) {
 
 // atomicRun is one atomic batch under way.
 type atomicRun struct {
+	core    *core
 	keys    []tiering.Key
 	ops     []*atomicOp
 	results []tiering.OpResult
@@ -288,8 +294,9 @@ func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
 	} else {
 		doc, err = op.patch(s.base)
 	}
+	row := op.mutation.row
 	if err == nil {
-		err = op.policy.check(doc)
+		err = t.core.setBody(context.Background(), op.policy, &row, doc)
 	}
 	if err != nil && op.Op != "put" { // what is wrong with a put is its own
 		err = op.mutation.told(err)
@@ -297,8 +304,6 @@ func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
 	if err != nil {
 		return err
 	}
-	row := op.mutation.row
-	row.Body, row.Digest = doc, tiering.DigestOf(doc)
 	if err := t.add(op, s, row); err != nil {
 		return err
 	}

@@ -33,7 +33,7 @@ func (r *Router) batch(ctx context.Context, b tiering.Batch) (*tiering.BatchResu
 	}
 	for i, op := range b.Ops {
 		if !knownOp(op.Op) {
-			return nil, tiering.Unprocessablef(fmt.Sprintf("/ops/%d/op", i), "unknown operation %q: use put, patch, edit, delete, get or check", op.Op)
+			return nil, tiering.Unprocessablef(fmt.Sprintf("/ops/%d/op", i), "unknown operation %q: use put, patch, edit, delete, get, check or remember", op.Op)
 		}
 	}
 	if b.Atomic {
@@ -96,6 +96,11 @@ func (r *Router) runOp(ctx context.Context, op tiering.BatchOp, idem string) tie
 		return failedOp(err)
 	}
 	switch op.Op {
+	case "remember":
+		if err := r.makeMemoryNamespace(ctx, op.Namespace); err != nil {
+			return failedOp(err)
+		}
+		fallthrough
 	case "put":
 		rc, err := r.Put(ctx, op.Namespace, op.ID, op.Data, &tiering.PutOptions{WriteOptions: o, User: op.User})
 		return wroteOp(rc, nil, err)
@@ -130,7 +135,7 @@ func knownOp(op string) bool {
 	return false
 }
 
-// notYet refuses the operations on logs and memories.
+// notYet refuses the operations on logs.
 func notYet(op string) error {
 	return tiering.Errorf(tiering.CodeUnsupported, "this version of tierd has no %s operation", op)
 }

@@ -24,13 +24,12 @@ func (r *Router) put(ctx context.Context, ns, id string, body []byte, o tiering.
 	if err != nil {
 		return nil, err
 	}
-	if err := p.check(doc); err != nil {
+	if err := r.setBody(ctx, p, &m.row, doc); err != nil {
 		return nil, err
 	}
 	if !p.Durable() {
 		return r.swap(ctx, p, m, func(base) ([]byte, error) { return doc, nil })
 	}
-	m.row.Body, m.row.Digest = doc, tiering.DigestOf(doc)
 	r.nameRequest(m, o.IdempotencyKey, "put", doc)
 	return r.write(ctx, "put", p, m)
 }
@@ -53,7 +52,7 @@ func (r *Router) mutation(ctx context.Context, verb tiering.Verb, ns, id string,
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.Kind != tiering.KindState {
+	if p.Kind != tiering.KindState && p.Kind != tiering.KindMemory {
 		return nil, nil, tiering.Errorf(tiering.CodeWrongKind, "namespace %q holds %s, not state", ns, p.Kind)
 	}
 	if p.RequireVersion && o.If.Unconditional() {
@@ -67,6 +66,24 @@ func (r *Router) mutation(ctx context.Context, verb tiering.Verb, ns, id string,
 		Expiry: warm.Expiry{TTL: o.TTL, New: p.TTL.Std(), Slide: p.Sliding()},
 	}}
 	return p, m, nil
+}
+
+// setBody puts doc into row, if the policy allows it, with what the index knows
+// of a memory. It computes only.
+func (r *core) setBody(ctx context.Context, p *policy, row *warm.Row, doc []byte) error {
+	if err := p.check(doc); err != nil {
+		return err
+	}
+	row.Body, row.Digest = doc, tiering.DigestOf(doc)
+	if p.Kind != tiering.KindMemory {
+		return nil
+	}
+	if r.Memories.Entries == nil {
+		return tiering.Errorf(tiering.CodeUnsupported, "this node keeps no memories")
+	}
+	var err error
+	row.Memory, err = r.Memories.Entries.Make(ctx, doc)
+	return err
 }
 
 func checkIdempotencyKey(k string) error {
@@ -227,11 +244,10 @@ func (r *Router) compute(ctx context.Context, op string, p *policy, m *mutation,
 			return warm.Row{}, r.foreign() // and what next would say of it is not theirs to know
 		}
 		doc, err := next(b)
-		if err == nil {
-			err = p.check(doc)
-		}
 		row := m.row
-		row.Body, row.Digest = doc, tiering.DigestOf(doc)
+		if err == nil {
+			err = r.setBody(ctx, p, &row, doc)
+		}
 		return row, m.told(err)
 	}
 	return r.write(ctx, op, p, m)
@@ -336,10 +352,9 @@ func (r *Router) rollback(ctx context.Context, ns, id string, version int64, o t
 	if v.op.Deleting() {
 		return nil, tiering.Unprocessablef("/version", "version %d is a deletion: delete the document instead", version)
 	}
-	if err := p.check(v.body); err != nil {
+	if err := r.setBody(ctx, p, &m.row, v.body); err != nil {
 		return nil, err
 	}
-	m.row.Body, m.row.Digest = v.body, v.digest
 	// Named before the owner is looked up: a retry finds the document standing.
 	r.nameRequest(m, o.IdempotencyKey, "rollback", []byte(tiering.IfVersion(version).String()))
 	// Under the owner that the version had: another one's standing document is

@@ -20,6 +20,8 @@ type Config struct {
 	Warm warm.Store
 	// Archive reads history that left warm; nil when there is no cold tier.
 	Archive *cold.Archive
+	// Memories is what memories are indexed and found with; none by default.
+	Memories Memories
 	// Background is the engine that archives and erases; nil when there is none.
 	Background Background
 

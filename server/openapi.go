@@ -60,6 +60,7 @@ func describe(o Options, ops []*operation) *huma.OpenAPI {
 			{Name: "history", Description: "Every version of a document, and where it lies."},
 			{Name: "batch", Description: "Many operations in one request."},
 			{Name: "watch", Description: "Changes as they happen."},
+			{Name: "memories", Description: "Long-term memories: documents that are recalled by meaning and by words."},
 			{Name: "namespaces", Description: "Named groups of keys with one policy."},
 			{Name: "keys", Description: "API keys of the tenant."},
 			{Name: "operations", Description: "Moves by hand, erasing, and what else an operator asks of a node."},

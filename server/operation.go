@@ -105,7 +105,7 @@ func (s *Server) operations() []*operation {
 	var all []*operation
 	for _, part := range [][]*operation{
 		documentOperations(), editOperations(), listOperations(), historyOperations(), careOperations(), operateOperations(), batchOperations(),
-		s.watchOperations(), namespaceOperations(), keyOperations(), s.nodeOperations(),
+		s.watchOperations(), memoryOperations(), namespaceOperations(), keyOperations(), s.nodeOperations(),
 	} {
 		all = append(all, part...)
 	}

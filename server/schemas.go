@@ -114,6 +114,7 @@ func components() map[string]*huma.Schema {
 	c := map[string]*huma.Schema{}
 	requestSchemas(c)
 	documentSchemas(c)
+	memorySchemas(c)
 	nodeSchemas(c)
 	operateSchemas(c)
 	return c

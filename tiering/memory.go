@@ -121,6 +121,12 @@ type Recall struct {
 	Superseded bool            `json:"superseded,omitempty"` // also what holds no more
 }
 
+// MaxWalkDepth is the largest Depth of a walk.
+const MaxWalkDepth = 10
+
+// MaxRecall is the largest K of a recall.
+const MaxRecall = 100
+
 // RecallMode says which arms of the search take part.
 type RecallMode string
 

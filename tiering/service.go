@@ -77,6 +77,7 @@ type APIKeys interface {
 // Service is everything an embedded node and a client offer.
 type Service interface {
 	Documents
+	Memories
 	Namespaces
 	APIKeys
 	Operations

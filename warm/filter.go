@@ -84,7 +84,15 @@ func (f *Filter) String() string {
 // operators of one place, an object of operators. No bytes, null and {} give
 // the nil Filter. Errors are invalid (400) with the pointer to the place in
 // filter; what Compact refuses keeps its own status.
-func ParseFilter(filter []byte) (*Filter, error) {
+func ParseFilter(filter []byte) (*Filter, error) { return parseFilter(filter, nil) }
+
+// ParseFilterOf is ParseFilter where a name that is no pointer is a member of
+// the document's own member of that name, such as its metadata.
+func ParseFilterOf(filter []byte, member string) (*Filter, error) {
+	return parseFilter(filter, jsondoc.Pointer{member})
+}
+
+func parseFilter(filter []byte, names jsondoc.Pointer) (*Filter, error) {
 	if len(filter) == 0 {
 		return nil, nil
 	}
@@ -95,7 +103,7 @@ func ParseFilter(filter []byte) (*Filter, error) {
 	if string(compacted) == "null" || string(compacted) == "{}" {
 		return nil, nil
 	}
-	var p filterParser
+	p := filterParser{names: names}
 	root, err := p.filter(jsondoc.WithoutNUL(compacted), nil, 1)
 	if err != nil {
 		return nil, err
@@ -105,7 +113,10 @@ func ParseFilter(filter []byte) (*Filter, error) {
 
 // filterParser counts the terms of one filter. What its methods call at is
 // where in the filter they are.
-type filterParser struct{ terms int }
+type filterParser struct {
+	terms int
+	names jsondoc.Pointer // where bare names begin
+}
 
 func (p *filterParser) term(t FilterTerm, at jsondoc.Pointer) (*FilterTerm, error) {
 	if p.terms++; p.terms > MaxFilterTerms {
@@ -177,7 +188,7 @@ func (p *filterParser) list(op FilterOp, operand []byte, at jsondoc.Pointer, dep
 
 // place parses what a name or pointer is compared with.
 func (p *filterParser) place(name string, operand []byte, at jsondoc.Pointer, depth int) (*FilterTerm, error) {
-	path := jsondoc.Pointer{name}
+	path := append(slices.Clone(p.names), name)
 	if name == "" || name[0] == '/' {
 		var err error
 		if path, err = jsondoc.ParsePointer(name); err != nil {

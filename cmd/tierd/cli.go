@@ -27,6 +27,10 @@ type commands struct {
 	Unpin unpinCommand `cmd:"" group:"documents" help:"Lift a pin."`
 	Batch batchCommand `cmd:"" group:"documents" help:"Run many operations, on request all or nothing."`
 
+	Remember rememberCommand `cmd:"" group:"memories" help:"Store a memory."`
+	Recall   recallCommand   `cmd:"" group:"memories" help:"Find memories by meaning and by words."`
+	Memories memoriesGroup   `cmd:"" aliases:"mem" group:"memories" help:"List, change, forget and link memories."`
+
 	Versions versionsCommand `cmd:"" group:"history" help:"List the versions of a document, newest first."`
 	Diff     diffCommand     `cmd:"" group:"history" help:"Show what changed between two versions."`
 	Rollback rollbackCommand `cmd:"" group:"history" help:"Make an old version's content the newest version."`
@@ -66,6 +70,7 @@ func newParser(cli *commands, p *process, exit func(int)) (*kong.Kong, error) {
 		kong.ExplicitGroups([]kong.Group{
 			{Key: "server", Title: "Server:"},
 			{Key: "documents", Title: "Documents:"},
+			{Key: "memories", Title: "Memories:"},
 			{Key: "history", Title: "History:"},
 			{Key: "admin", Title: "Administration:"},
 			{Key: "recovery", Title: "Recovery:"},

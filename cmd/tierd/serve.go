@@ -214,6 +214,8 @@ func (p *process) openNode(ctx context.Context, loaded *config.Loaded, log *slog
 		Warm:         loaded.Given("warm"),
 		Cold:         loaded.Given("cold"),
 		Backup:       loaded.Given("backup"),
+		Vector:       loaded.Given("vector"),
+		Embed:        loaded.Given("embed"),
 		HotBytes:     loaded.HotBytes,
 		NoAutoCreate: !loaded.AutoCreate,
 		Logger:       log,

@@ -23,8 +23,8 @@ type settingFlags struct {
 	Warm        string `group:"tiers" placeholder:"sqlite:" help:"${warm} ($TIERD_WARM)."`
 	Cold        string `group:"tiers" placeholder:"dir:" help:"${cold} ($TIERD_COLD)."`
 	Backup      string `group:"tiers" placeholder:"dir:" help:"The second copy of cold, as cold ($TIERD_BACKUP)."`
-	Vector      string `group:"tiers" placeholder:"flat:" help:"${vector}; memories, which use it, are to come ($TIERD_VECTOR)."`
-	Embed       string `group:"tiers" placeholder:"static:" help:"${embed}; memories, which use it, are to come ($TIERD_EMBED)."`
+	Vector      string `group:"tiers" placeholder:"flat:" help:"${vector}: where memories are searched; beside postgres:// pgvector: unless given ($TIERD_VECTOR)."`
+	Embed       string `group:"tiers" placeholder:"static:" help:"${embed}: what makes the vectors of memories ($TIERD_EMBED)."`
 	HotBytes    string `placeholder:"256MiB" help:"Bound of the memory: tier ($TIERD_HOT_BYTES)."`
 	AutoCreate  bool   `negatable:"" help:"Make unknown namespaces on first write; on unless --no-auto-create ($TIERD_AUTO_CREATE)."`
 	RequireKeys bool   `help:"Refuse requests without an API key ($TIERD_REQUIRE_KEYS)."`
@@ -92,7 +92,7 @@ func drivers(tier string) []string {
 	case "vector":
 		return []string{"flat"}
 	case "embed":
-		return []string{"static"}
+		return []string{"static", "openai+https", "openai+http", "none"}
 	}
 	return nil
 }
@@ -119,7 +119,7 @@ func driverNames() map[string]string {
 // urlForm is what a URL of a scheme looks like.
 func urlForm(scheme string) string {
 	switch scheme {
-	case "memory", "flat", "static", "pgvector":
+	case "memory", "flat", "static", "pgvector", "none":
 		return scheme + ":"
 	case "sqlite":
 		return "sqlite:FILE"

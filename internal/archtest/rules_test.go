@@ -29,7 +29,7 @@ func buildLayers() []layer {
 	}
 	// What recall computes is no driver: the drivers beside it, the router and the
 	// embedders use it.
-	ls = append(ls, layer{name: "vector", packages: []string{"vector/text", "vector/lexical", "vector/rank"}, may: []string{"tiering", "leaf"}})
+	ls = append(ls, layer{name: "vector", packages: []string{"vector/text", "vector/lexical", "vector/rank", "vector/entry"}, may: []string{"tiering", "leaf"}})
 	for _, t := range tiers {
 		ls = append(ls,
 			layer{name: t, packages: []string{t, t + "/internal/..."}, may: []string{"tiering", "leaf"}},

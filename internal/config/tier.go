@@ -20,7 +20,7 @@ func Schemes(tier string) []string {
 	case "vector":
 		return []string{"flat", "pgvector"}
 	case "embed":
-		return []string{"static", "openai+https", "openai+http"}
+		return []string{"static", "openai+https", "openai+http", "none"}
 	}
 	return nil
 }
@@ -46,7 +46,7 @@ func readTier(tier string) func(string) (any, error) {
 		switch scheme {
 		case "sqlite", "dir":
 			return text, nil // a file path, not a URL with a host
-		case "memory", "flat", "static", "pgvector":
+		case "memory", "flat", "static", "pgvector", "none":
 			if rest != "" && !strings.HasPrefix(rest, "?") {
 				return nil, fmt.Errorf("%s: takes nothing behind the colon", scheme)
 			}

@@ -23,6 +23,8 @@ type Config struct {
 	Hot hot.Store
 	// HotLease is how long a reader may take to fill Hot; 0 means hot.LeaseTTL.
 	HotLease time.Duration
+	// Memories is what memories are indexed with; none by default.
+	Memories Memories
 
 	// Holder names this daemon in leases; it must be unique among daemons.
 	Holder string
@@ -105,6 +107,7 @@ type Engine struct {
 	merges     merges // what is known of segments between two runs of merge
 	succession succession
 	suspects   suspects  // segments of which a read found a copy bad
+	indexer    indexer   // the index worker's
 	sampled    time.Time // when a copy was last read back; the verify worker's
 
 	mu       sync.Mutex
@@ -165,6 +168,7 @@ func (e *Engine) Run(ctx context.Context) {
 		"trim":      e.trim,
 		"verify":    e.sampleCopies,
 		"index":     e.indexQueries,
+		"memories":  e.index,
 	} {
 		wg.Add(1)
 		go func() {

@@ -153,6 +153,15 @@ func (x *eraser) clearHot(ctx context.Context) error {
 	return x.scrubHot(ctx)
 }
 
+// clearIndex has the index forget what it keeps of the subject in this process:
+// what it keeps in warm went with the keys.
+func (x *eraser) clearIndex(ctx context.Context) error {
+	if x.Memories.Index == nil {
+		return nil
+	}
+	return tiering.Wrap(x.Memories.Index.Forget(ctx), "forget", tiering.Vector, tiering.Key{})
+}
+
 // scrubHot has hot forget what it keeps of the subject and does not serve:
 // under epochs that are over, also of earlier lives of the store, and in files
 // of its own.

@@ -30,7 +30,7 @@ func (e *Engine) runErase(ctx context.Context, l warm.Lease, id string, s *erasi
 	}
 	x := &eraser{rewriter: rewriter{e, l}, er: er, state: s}
 	for _, step := range []func(context.Context) error{
-		x.readBack, x.take, x.seal, x.cleanCold, x.clearHot, x.scrub,
+		x.readBack, x.take, x.seal, x.cleanCold, x.clearHot, x.clearIndex, x.scrub,
 	} {
 		if err := step(ctx); err != nil {
 			return err

@@ -1,0 +1,470 @@
+package router
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/oklog/ulid/v2"
+	"golang.org/x/sync/errgroup"
+
+	"github.com/tierd/tierd/internal/jsondoc"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// Remember stores memories, each on its own, in a namespace of kind memory,
+// which the first one makes.
+func (r *Router) Remember(ctx context.Context, ns string, memories []tiering.NewMemory, o *tiering.RememberOptions) ([]tiering.Remembered, []error, error) {
+	done, errs, err := r.remember(ctx, ns, memories, orZero(o))
+	return done, errs, tiering.Wrap(err, "remember", "", tiering.Key{Namespace: ns})
+}
+
+func (r *Router) remember(ctx context.Context, ns string, memories []tiering.NewMemory, o tiering.RememberOptions) ([]tiering.Remembered, []error, error) {
+	if len(memories) == 0 || len(memories) > tiering.MaxBatchOps {
+		return nil, nil, tiering.Unprocessablef("", "%d memories: use 1 to %d", len(memories), tiering.MaxBatchOps)
+	}
+	if err := checkIdempotencyKey(o.IdempotencyKey); err != nil {
+		return nil, nil, err
+	}
+	if err := r.admitNamespace(tiering.VerbWrite, ns); err != nil {
+		return nil, nil, err
+	}
+	if err := r.makeMemoryNamespace(ctx, ns); err != nil {
+		return nil, nil, err
+	}
+	done, errs := make([]tiering.Remembered, len(memories)), make([]error, len(memories))
+	order, byID := memoryOrder(memories, o.IdempotencyKey, o.Dedupe)
+	var g errgroup.Group
+	g.SetLimit(batchParallel)
+	for _, id := range order {
+		g.Go(func() error {
+			for _, i := range byID[id] {
+				var one *tiering.Remembered
+				if one, errs[i] = r.rememberOne(ctx, ns, id, memories[i], opKey(o.IdempotencyKey, i), o); errs[i] == nil {
+					done[i] = *one
+				}
+				errs[i] = tiering.Wrap(errs[i], "remember", "", r.key(ns, id))
+			}
+			return nil
+		})
+	}
+	if err := g.Wait(); err != nil {
+		return nil, nil, err
+	}
+	return done, errs, nil
+}
+
+// memoryOrder gives every memory its id, and the ids in the order of their
+// first memory: those of one id are stored one after the other.
+func memoryOrder(memories []tiering.NewMemory, idem string, dedupe bool) (order []string, byID map[string][]int) {
+	byID = map[string][]int{}
+	for i, m := range memories {
+		id := m.ID
+		switch {
+		case id != "":
+		case dedupe:
+			id = textID(m)
+		default:
+			id = newMemoryID(opKey(idem, i))
+		}
+		if byID[id] == nil {
+			order = append(order, id)
+		}
+		byID[id] = append(byID[id], i)
+	}
+	return order, byID
+}
+
+// newMemoryID makes an id: of a request that must happen once always the same.
+func newMemoryID(idem string) string {
+	if idem == "" {
+		return strings.ToLower(ulid.Make().String())
+	}
+	return hashedID("request", idem)
+}
+
+// textID is the id of a memory that nobody should store twice: of two that
+// arrive at once, one makes it.
+func textID(m tiering.NewMemory) string { return hashedID("text", m.User+"\x00"+m.Text) }
+
+func hashedID(what, of string) string {
+	sum := sha256.Sum256([]byte(what + "\x00" + of))
+	return strings.ToLower(keyEncoding.EncodeToString(sum[:16]))
+}
+
+// makeMemoryNamespace makes the namespace if nobody did, and refuses one that
+// holds something else.
+func (r *Router) makeMemoryNamespace(ctx context.Context, ns string) error {
+	p, err := r.policyOf(ctx, r.who.Tenant, ns)
+	switch {
+	case err != nil:
+		return err
+	case r.Memories.Entries == nil:
+		return tiering.Errorf(tiering.CodeUnsupported, "this node keeps no memories")
+	case p.known || p.Deleted:
+		return memoriesOnly(ns, p)
+	case r.NoAutoCreate:
+		return nil // the write says how to make it
+	}
+	if err := r.makeNamespace(ctx, ns, tiering.Policy{Kind: tiering.KindMemory}, p.version); err != nil {
+		return err
+	}
+	return nil
+}
+
+func memoriesOnly(ns string, p *policy) error {
+	if p.Kind != tiering.KindMemory {
+		return tiering.Errorf(tiering.CodeWrongKind, "namespace %q holds %s, not memories", ns, p.Kind)
+	}
+	return nil
+}
+
+// rememberOne stores one memory under its id.
+func (r *Router) rememberOne(ctx context.Context, ns, id string, m tiering.NewMemory, idem string, o tiering.RememberOptions) (*tiering.Remembered, error) {
+	opt := tiering.PutOptions{WriteOptions: tiering.WriteOptions{IdempotencyKey: idem}, User: m.User}
+	if m.TTL != "" {
+		ttl, err := tiering.ParseTTL(m.TTL)
+		if err != nil {
+			return nil, err
+		}
+		opt.TTL = ttl
+	}
+	if err := m.Validate(); err != nil {
+		return nil, err
+	}
+	if m.Type == "" {
+		m.Type = tiering.MemoryFact
+	}
+	body, err := json.Marshal(m.MemoryBody)
+	if err != nil {
+		return nil, tiering.Unprocessablef("/metadata", "the memory cannot be written: %v", err)
+	}
+	if o.Dedupe {
+		standing, err := r.duplicateOf(ctx, ns, m)
+		if standing != nil || err != nil {
+			return standing, err
+		}
+		if m.ID == "" {
+			opt.If = tiering.IfAbsent()
+		}
+	}
+	rc, err := r.put(ctx, ns, id, body, opt)
+	if o.Dedupe && m.ID == "" && tiering.CodeOf(err) == tiering.CodeVersionConflict {
+		if standing, derr := r.duplicateOf(ctx, ns, m); standing != nil || derr != nil {
+			return standing, derr
+		}
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &tiering.Remembered{Receipt: *rc}
+	out.IndexStatus, err = r.indexStatus(ctx, rc.Meta, o.Wait)
+	return out, err
+}
+
+// duplicateOf finds the live memory of the same user with the same text, other
+// than one that m would replace; nil when there is none.
+func (r *Router) duplicateOf(ctx context.Context, ns string, m tiering.NewMemory) (*tiering.Remembered, error) {
+	store, err := r.memories()
+	if err != nil {
+		return nil, err
+	}
+	user, err := r.ownerOf(m.User)
+	if err != nil {
+		return nil, err
+	}
+	h, ok, err := store.MemoryByText(ctx, r.who.Tenant, ns, user, tiering.DigestOf([]byte(m.Text)))
+	if err != nil || !ok || h.Key.ID == m.ID {
+		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	if _, err := r.admit(tiering.VerbWrite, ns, h.Key.ID); err != nil {
+		return nil, nil // not within what the key may know of
+	}
+	out := &tiering.Remembered{Receipt: tiering.Receipt{Meta: h.Meta()}, Duplicate: true}
+	out.IndexStatus, err = r.indexStatus(ctx, out.Meta, false)
+	return out, err
+}
+
+// memories is warm as what keeps index entries.
+func (r *core) memories() (warm.Memories, error) {
+	store, ok := warm.As[warm.Memories](r.Warm)
+	if !ok || r.Memories.Index == nil {
+		return nil, tiering.Errorf(tiering.CodeUnsupported, "this node keeps no memories")
+	}
+	return store, nil
+}
+
+// waitStep is how often a caller that waits for the index looks.
+const waitStep = 20 * time.Millisecond
+
+// indexStatus says how far the index is with a memory's current version; wait
+// blocks until it is there, or ctx ends.
+func (r *Router) indexStatus(ctx context.Context, m tiering.Meta, wait bool) (tiering.IndexStatus, error) {
+	store, err := r.memories()
+	if err != nil {
+		return "", err
+	}
+	if r.Memories.Entries.Immediate() {
+		return tiering.IndexIndexed, nil
+	}
+	key := r.key(m.Namespace, m.ID)
+	for {
+		found, err := store.MemoriesOf(ctx, []tiering.Key{key})
+		if err != nil {
+			return "", tiering.Wrap(err, "", tiering.Warm, key)
+		}
+		status := tiering.IndexPending
+		if len(found) == 1 && found[0].Entry.Status != "" {
+			status = found[0].Entry.Status
+		}
+		if !wait || status != tiering.IndexPending || len(found) == 0 {
+			return status, nil
+		}
+		select {
+		case <-ctx.Done():
+			return status, nil // stored, and not yet in the index: the answer says so
+		case <-time.After(waitStep):
+		}
+	}
+}
+
+// Memory returns one memory, without its embedding.
+func (r *Router) Memory(ctx context.Context, ns, id string) (*tiering.Memory, error) {
+	m, err := r.memory(ctx, ns, id)
+	return m, tiering.Wrap(err, "get memory", "", r.key(ns, id))
+}
+
+func (r *Router) memory(ctx context.Context, ns, id string) (*tiering.Memory, error) {
+	if err := r.admitMemories(ctx, tiering.VerbRead, ns); err != nil {
+		return nil, err
+	}
+	d, err := r.get(ctx, ns, id, tiering.GetOptions{Strong: true, NoDefault: true})
+	if err != nil {
+		return nil, err
+	}
+	m, err := memoryOf(d.Meta, d.Body)
+	if err != nil {
+		return nil, err
+	}
+	m.IndexStatus, err = r.indexStatus(ctx, m.Meta, false)
+	return m, err
+}
+
+// admitMemories checks a call on a namespace of memories.
+func (r *Router) admitMemories(ctx context.Context, verb tiering.Verb, ns string) error {
+	if err := r.admitNamespace(verb, ns); err != nil {
+		return err
+	}
+	p, err := r.policyOf(ctx, r.who.Tenant, ns)
+	if err != nil || !p.known {
+		return err
+	}
+	return memoriesOnly(ns, p)
+}
+
+// memoryOf reads a stored memory. Its embedding stays out of answers: it is
+// long, and whoever gave it has it.
+func memoryOf(meta tiering.Meta, body []byte) (*tiering.Memory, error) {
+	m := &tiering.Memory{Meta: meta}
+	if err := json.Unmarshal(body, &m.MemoryBody); err != nil {
+		return nil, &tiering.Error{Code: tiering.CodeCorrupt, Err: err, Detail: "the stored memory cannot be read"}
+	}
+	m.Embedding = nil
+	if m.Type == "" {
+		m.Type = tiering.MemoryFact
+	}
+	return m, nil
+}
+
+// PatchMemory applies a merge patch to a memory.
+func (r *Router) PatchMemory(ctx context.Context, ns, id string, patch []byte, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	opt, err := r.standing(ctx, ns, o)
+	if err != nil {
+		return nil, tiering.Wrap(err, "patch memory", "", r.key(ns, id))
+	}
+	rc, err := r.Patch(ctx, ns, id, tiering.MergePatch, patch, &opt)
+	return rc, notFoundInstead(err, o)
+}
+
+// standing admits a change of a memory that has to be there.
+func (r *Router) standing(ctx context.Context, ns string, o *tiering.WriteOptions) (tiering.WriteOptions, error) {
+	opt := orZero(o)
+	if err := r.admitMemories(ctx, tiering.VerbWrite, ns); err != nil {
+		return opt, err
+	}
+	if known, err := r.namespaceKnown(ctx, ns); err != nil || !known {
+		return opt, orNotFound(err)
+	}
+	if opt.If.Unconditional() {
+		opt.If = tiering.IfExists()
+	}
+	return opt, nil
+}
+
+// Forget deletes a memory. Forgetting what is not there succeeds.
+func (r *Router) Forget(ctx context.Context, ns, id string, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	if err := r.admitMemories(ctx, tiering.VerbDelete, ns); err != nil {
+		return nil, tiering.Wrap(err, "forget", "", r.key(ns, id))
+	}
+	return r.Delete(ctx, ns, id, o)
+}
+
+// Used confirms that a memory was of use.
+func (r *Router) Used(ctx context.Context, ns, id string, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	rc, err := r.used(ctx, ns, id, o)
+	return rc, tiering.Wrap(notFoundInstead(err, o), "used", "", r.key(ns, id))
+}
+
+func (r *Router) used(ctx context.Context, ns, id string, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	now, err := r.Warm.Now(ctx)
+	if err != nil {
+		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	at, err := json.Marshal(now.UTC())
+	if err != nil {
+		return nil, err
+	}
+	return r.editMemory(ctx, ns, id, o, "used", func(b base) ([]byte, error) {
+		next, _, err := jsondoc.Edit(b.body, []tiering.EditOp{{Op: "increment", Pointer: "/uses"}, {Op: "set", Pointer: "/used_at", Value: at}})
+		return next, err
+	})
+}
+
+// Link adds a link from one memory to another that stands.
+func (r *Router) Link(ctx context.Context, ns, from string, l tiering.Link) (*tiering.Receipt, error) {
+	rc, err := r.link(ctx, ns, from, l, "add_to_set")
+	return rc, tiering.Wrap(notFoundInstead(err, nil), "link", "", r.key(ns, from))
+}
+
+// Unlink removes a link.
+func (r *Router) Unlink(ctx context.Context, ns, from string, l tiering.Link) (*tiering.Receipt, error) {
+	rc, err := r.link(ctx, ns, from, l, "remove_from_set")
+	return rc, tiering.Wrap(notFoundInstead(err, nil), "unlink", "", r.key(ns, from))
+}
+
+func (r *Router) link(ctx context.Context, ns, from string, l tiering.Link, op string) (*tiering.Receipt, error) {
+	if err := l.Validate(); err != nil {
+		return nil, err
+	}
+	if op == "add_to_set" {
+		if _, err := r.get(ctx, ns, l.To, tiering.GetOptions{NoDefault: true}); err != nil {
+			if errors.Is(err, tiering.ErrNotFound) {
+				return nil, tiering.Errorf(tiering.CodeNotFound, "nothing stands under %q, which the link leads to", l.To)
+			}
+			return nil, err
+		}
+	}
+	value, err := json.Marshal(l)
+	if err != nil {
+		return nil, err
+	}
+	return r.editMemory(ctx, ns, from, nil, op, func(b base) ([]byte, error) {
+		next, _, err := jsondoc.Edit(b.body, []tiering.EditOp{{Op: op, Pointer: "/links", Value: value}})
+		return next, err
+	})
+}
+
+// editMemory writes what next makes of a memory that stands. A request that
+// must happen once is told apart by the operation and what o says.
+func (r *Router) editMemory(ctx context.Context, ns, id string, o *tiering.WriteOptions, op string, next func(base) ([]byte, error)) (*tiering.Receipt, error) {
+	opt, err := r.standing(ctx, ns, o)
+	if err != nil {
+		return nil, err
+	}
+	if err := r.sightless(ns, tiering.MergePatch, []byte("{}")); err != nil {
+		return nil, err
+	}
+	p, m, err := r.mutation(ctx, tiering.VerbWrite, ns, id, opt, "")
+	if err != nil {
+		return nil, err
+	}
+	r.nameRequest(m, opt.IdempotencyKey, op)
+	return r.compute(ctx, op, p, m, next)
+}
+
+// notFoundInstead tells a caller who named no version that nothing stands,
+// where the condition that this call made was refused.
+func notFoundInstead(err error, o *tiering.WriteOptions) error {
+	if o != nil && !o.If.Unconditional() || tiering.CodeOf(err) != tiering.CodeVersionConflict {
+		return err
+	}
+	return tiering.Errorf(tiering.CodeNotFound, "nothing stands under the key")
+}
+
+// ListMemories returns memories in id order.
+func (r *Router) ListMemories(ctx context.Context, ns string, o *tiering.MemoryListOptions) (*tiering.MemoryPage, error) {
+	p, err := r.listMemories(ctx, ns, orZero(o))
+	return p, tiering.Wrap(err, "list memories", "", tiering.Key{Namespace: ns})
+}
+
+func (r *Router) listMemories(ctx context.Context, ns string, o tiering.MemoryListOptions) (*tiering.MemoryPage, error) {
+	if err := r.admitMemories(ctx, tiering.VerbRead, ns); err != nil {
+		return nil, err
+	}
+	filter, err := memoryFilter(o)
+	if err != nil {
+		return nil, err
+	}
+	var page *tiering.Page
+	if filter == nil {
+		page, err = r.list(ctx, ns, tiering.ListOptions{User: o.User, Limit: o.Limit, Cursor: o.Cursor, Data: true})
+	} else {
+		page, err = r.query(ctx, ns, tiering.Query{Filter: filter, User: o.User, Limit: o.Limit, Cursor: o.Cursor})
+	}
+	if err != nil {
+		return nil, err
+	}
+	out := &tiering.MemoryPage{Memories: []tiering.Memory{}, NextCursor: page.NextCursor}
+	for _, it := range page.Items {
+		body := it.Body
+		if body == nil {
+			d, err := r.get(ctx, ns, it.ID, tiering.GetOptions{NoDefault: true})
+			if errors.Is(err, tiering.ErrNotFound) {
+				continue // forgotten since the page was read
+			}
+			if err != nil {
+				return nil, err
+			}
+			it.Meta, body = d.Meta, d.Body
+		}
+		m, err := memoryOf(it.Meta, body)
+		if err != nil {
+			return nil, err
+		}
+		out.Memories = append(out.Memories, *m)
+	}
+	return out, nil
+}
+
+// memoryFilter is what o asks of bodies; nil for nothing.
+func memoryFilter(o tiering.MemoryListOptions) (json.RawMessage, error) {
+	want := map[string]any{}
+	for name, value := range map[string]string{"/agent": o.Agent, "/app": o.App, "/session": o.Session} {
+		if value != "" {
+			want[name] = value
+		}
+	}
+	if len(o.Types) > 0 {
+		for i, t := range o.Types {
+			if err := (tiering.MemoryBody{Text: "x", Type: t}).Validate(); err != nil {
+				return nil, tiering.Unprocessablef(fmt.Sprintf("/types/%d", i), "%s", tiering.DetailOf(err))
+			}
+		}
+		of := map[string]any{"/type": map[string]any{"$in": o.Types}}
+		if slices.Contains(o.Types, tiering.MemoryFact) { // what has no type is one
+			of = map[string]any{"$or": []any{of, map[string]any{"/type": map[string]any{"$exists": false}}}}
+		}
+		maps.Copy(want, of)
+	}
+	if len(want) == 0 {
+		return nil, nil
+	}
+	return json.Marshal(want)
+}
