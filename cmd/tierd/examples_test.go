@@ -73,6 +73,10 @@ func (w *exampleWorld) documents(t *testing.T, planner, example string) {
 		t.Fatal(err)
 	}
 	w.d.must("batch", file)
+	if strings.Contains(example, "people/01jf8") {
+		w.d.must("remember", "people", "Ada prefers a window seat", "--id", "01jf8")
+		w.d.must("remember", "people", "Ada is afraid of heights", "--id", "01jg2")
+	}
 }
 
 // run runs an example as a shell would.
