@@ -101,7 +101,7 @@ func (r *Reference) Search(ctx context.Context, s Search) ([]string, error) {
 		order = best(scores)
 	default:
 		var err error
-		if order, err = r.fused(ctx, c, s); err != nil {
+		if order, err = r.ranked(ctx, c, s); err != nil {
 			return nil, err
 		}
 	}
@@ -149,35 +149,31 @@ func (r *Reference) similarities(ctx context.Context, c *corpus, question string
 	return out, nil
 }
 
-// fused is the default: both arms, fused and weighted.
-func (r *Reference) fused(ctx context.Context, c *corpus, s Search) ([]int, error) {
+// ranked is the default: both arms, in context, fused and weighted.
+func (r *Reference) ranked(ctx context.Context, c *corpus, s Search) ([]int, error) {
 	words := c.score(lexical.Analyse(&r.Analyzer, s.Text, r.Expander), r.Lexical)
-	turns := make([]rank.Turn, len(words))
-	for i, m := range c.memories {
-		turns[i] = rank.Turn{Session: m.Session, Position: int64(i), Score: words[i]}
-	}
-	words = rank.Spread(turns, r.Rank)
-	speakers := rank.NewSpeakers(s.Text, r.Rank)
-	for i, m := range c.memories {
-		words[i] *= speakers.Boost(m.Speaker)
-	}
 	similar, err := r.similarities(ctx, c, s.Text)
 	if err != nil {
 		return nil, err
 	}
-	weight := 0.0
+	q := rank.Query{Text: s.Text, Now: s.Now}
+	candidates := make([]rank.Candidate[int], len(c.memories))
+	for i, m := range c.memories {
+		candidates[i] = rank.Candidate[int]{
+			ID: i, Session: m.Session, Position: int64(i), Speaker: m.Speaker, Lexical: words[i],
+			Signals: rank.Signals{Created: m.Time, Ageless: s.Now.IsZero()},
+		}
+	}
 	if r.Embedder != nil {
-		weight = r.Embedder.Weight()
+		q.VectorWeight = r.Embedder.Weight()
 	}
-	fused := rank.Fuse(r.Rank, rank.List[int]{Weight: 1, IDs: best(words)}, rank.List[int]{Weight: weight, IDs: best(similar)})
-	if len(fused) == 0 {
-		return nil, nil
+	nearest := best(similar)
+	for _, i := range nearest[:min(len(nearest), r.Rank.WithDefaults().Depth)] {
+		candidates[i].Similar, candidates[i].Similarity = true, similar[i]
 	}
-	top := fused[0].Score
-	final := make([]float64, len(c.memories))
-	for _, f := range fused {
-		signals := rank.Signals{Created: c.memories[f.ID].Time, Ageless: s.Now.IsZero()}
-		final[f.ID] = rank.Final(f.Score, top, signals, s.Now, r.Rank).Total
+	var order []int
+	for _, m := range rank.Rank(q, candidates, r.Rank) {
+		order = append(order, m.ID)
 	}
-	return best(final), nil
+	return order, nil
 }

@@ -33,9 +33,9 @@ type Parts struct {
 func Final(relevance, best float64, s Signals, now time.Time, o Options) Parts {
 	o = o.WithDefaults()
 	p := Parts{
-		Recency:    o.Recency * s.recency(now, o.HalfLife),
-		Importance: o.Importance * clamp(s.Importance),
-		Use:        o.Use * min(1, math.Log1p(float64(max(s.Uses, 0)))/math.Log(21)),
+		Recency:    on(o.Recency) * s.recency(now, o.HalfLife),
+		Importance: on(o.Importance) * clamp(s.Importance),
+		Use:        on(o.Use) * min(1, math.Log1p(float64(max(s.Uses, 0)))/math.Log(21)),
 	}
 	if best > 0 {
 		p.Relevance = clamp(relevance / best)

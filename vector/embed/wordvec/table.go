@@ -14,15 +14,21 @@ type Table struct {
 	rarity  []byte
 	numbers []int8
 	scale   []float32 // 1 / the length of a word's numbers; 0 where they are zero
+	signs   []uint64
 }
 
-// measure computes the lengths.
+// measure computes lengths and signs.
 func (t *Table) measure() {
 	t.scale = make([]float32, t.Len())
+	t.signs = make([]uint64, t.Len()*((t.dims+63)/64))
 	for i := range t.scale {
 		sum := 0
-		for _, x := range t.row(i) {
+		signs := t.signsOf(i)
+		for d, x := range t.row(i) {
 			sum += int(x) * int(x)
+			if x > 0 {
+				signs[d/64] |= 1 << (d % 64)
+			}
 		}
 		if sum > 0 {
 			t.scale[i] = float32(1 / math.Sqrt(float64(sum)))
@@ -36,7 +42,7 @@ func (t *Table) Dimensions() int { return t.dims }
 
 // Bytes returns how much memory the table takes.
 func (t *Table) Bytes() int {
-	return len(t.text) + 4*len(t.starts) + len(t.rarity) + len(t.numbers) + 4*len(t.scale)
+	return len(t.text) + 4*len(t.starts) + len(t.rarity) + len(t.numbers) + 4*len(t.scale) + 8*len(t.signs)
 }
 
 // Word returns the i-th word in order.
