@@ -117,6 +117,9 @@ func (r *Router) prepareOp(ctx context.Context, op tiering.BatchOp) (*atomicOp, 
 		if err == nil && !a.policy.Durable() {
 			err = tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: it takes no part in atomic batches", op.Namespace)
 		}
+		if err == nil && op.Op == "get" && a.policy.known && a.policy.KeepsAll() {
+			err = wrongKind(op.Namespace, a.policy.Kind, tiering.KindState)
+		}
 		a.mutation = &mutation{cond: o.If}
 		return a, err
 	case "put", "patch", "edit", "remember":
@@ -143,7 +146,9 @@ func (r *Router) prepareOp(ctx context.Context, op tiering.BatchOp) (*atomicOp, 
 			a.nothing, a.mutation = true, &mutation{key: a.key, cond: o.If}
 			return a, nil
 		}
-		a.policy, a.mutation, err = r.mutation(ctx, tiering.VerbDelete, op.Namespace, op.ID, o, "")
+		a.policy, a.mutation, err = r.mutation(ctx, tiering.VerbDelete, op.Namespace, op.ID, o, "", tiering.KindLog)
+	case "append":
+		a.policy, a.mutation, err = r.prepareAppend(ctx, op, o)
 	default:
 		err = notYet(op.Op)
 	}
@@ -218,7 +223,7 @@ func (t *atomicRun) decide(current []warm.Current) ([]warm.Change, error) {
 	for i, cur := range current {
 		s := &standing{head: cur.Head, live: cur.Head.Live(cur.Now), change: -1}
 		if s.live {
-			if cur.Body == nil {
+			if cur.Body == nil && !t.appendsTo(t.keys[i]) {
 				return nil, errBaseInCold
 			}
 			s.base = base{version: cur.Head.Version, body: cur.Body, user: cur.Head.User}
@@ -263,7 +268,11 @@ func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
 		version = 0
 	}
 	if !op.mutation.cond.Holds(version) {
-		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: version, Detail: "another version stands: nothing of the batch was done"}
+		err := &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: version, Detail: "another version stands: nothing of the batch was done"}
+		if op.Op == "append" {
+			return seqConflict(err)
+		}
+		return err
 	}
 	res := &t.results[i]
 	*res = tiering.OpResult{Status: http.StatusOK}
@@ -277,6 +286,8 @@ func (t *atomicRun) step(i int, op *atomicOp, s *standing) error {
 			res.Document = &tiering.Document{Meta: s.head.Meta(), Body: s.body, Tier: tiering.Warm}
 		}
 		return nil
+	case "append":
+		return t.append(op, s)
 	case "delete":
 		res.Status = http.StatusNoContent
 		row := op.mutation.row

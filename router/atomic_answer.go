@@ -14,7 +14,7 @@ import (
 func (r *Router) markAll(ctx context.Context, ops []*atomicOp) map[tiering.Key]hotMark {
 	marks := map[tiering.Key]hotMark{}
 	for _, op := range ops {
-		if _, ok := marks[op.key]; ok || !op.writes() {
+		if _, ok := marks[op.key]; ok || !op.writes() || op.mutation.warmOnly {
 			continue
 		}
 		marks[op.key] = r.markHot(ctx, op.key)
@@ -49,8 +49,9 @@ func (r *Router) finishAtomic(ctx context.Context, t *atomicRun, results [][]war
 			continue
 		}
 		row := results[op.change][op.row]
+		row.Created = results[op.change][op.row-len(op.mutation.more)].Created
 		last := op.row == len(results[op.change])-1
-		m := &mutation{key: op.key, row: t.changes[op.change].Rows[op.row], result: row}
+		m := &mutation{key: op.key, row: t.changes[op.change].Rows[op.row], more: op.mutation.more, warmOnly: op.mutation.warmOnly, result: row}
 		if last && !settled[op.key] {
 			settled[op.key] = true
 			m.hotOK = r.settle(ctx, op.policy, m, marks[op.key])
@@ -59,7 +60,7 @@ func (r *Router) finishAtomic(ctx context.Context, t *atomicRun, results [][]war
 		if err != nil {
 			return nil, atOp(err, i)
 		}
-		t.results[i].Receipt = rc
+		op.answer(&t.results[i], m, rc)
 		if rc.Created && t.results[i].Status == http.StatusOK {
 			t.results[i].Status = http.StatusCreated
 		}
@@ -97,7 +98,7 @@ func (t *atomicRun) readOwn(answers []tiering.OpResult, results [][]warm.Result)
 		n := done[op.key]
 		switch {
 		case op.writes():
-			done[op.key]++
+			done[op.key] += op.mutation.rows()
 		case n > 0 && n <= len(rows[op.key]) && i < len(answers) && answers[i].Document != nil:
 			d := *answers[i].Document
 			d.Meta = rows[op.key][n-1].Head.Meta()
@@ -144,11 +145,13 @@ func replayedBatch(t *atomicRun, results [][]warm.Result) (*tiering.BatchResult,
 		if i >= len(out.Results) || !op.writes() || len(rows[op.key]) == 0 {
 			continue
 		}
-		res := rows[op.key][0]
-		rows[op.key] = rows[op.key][1:]
+		n := min(op.mutation.rows(), len(rows[op.key]))
+		res := rows[op.key][n-1]
+		res.Created = rows[op.key][0].Created
+		rows[op.key] = rows[op.key][n:]
 		rc := &tiering.Receipt{Meta: res.Head.Meta(), Created: res.Created, Replayed: true}
 		rc.Namespace, rc.ID = op.key.Namespace, op.key.ID
-		out.Results[i].Receipt = rc
+		op.answer(&out.Results[i], op.mutation, rc)
 		if res.Created && out.Results[i].Status == http.StatusOK {
 			out.Results[i].Status = http.StatusCreated
 		}

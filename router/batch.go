@@ -33,7 +33,7 @@ func (r *Router) batch(ctx context.Context, b tiering.Batch) (*tiering.BatchResu
 	}
 	for i, op := range b.Ops {
 		if !knownOp(op.Op) {
-			return nil, tiering.Unprocessablef(fmt.Sprintf("/ops/%d/op", i), "unknown operation %q: use put, patch, edit, delete, get, check or remember", op.Op)
+			return nil, tiering.Unprocessablef(fmt.Sprintf("/ops/%d/op", i), "unknown operation %q: use put, patch, edit, delete, append, get, check or remember", op.Op)
 		}
 	}
 	if b.Atomic {
@@ -120,6 +120,8 @@ func (r *Router) runOp(ctx context.Context, op tiering.BatchOp, idem string) tie
 			res.Status = http.StatusNoContent
 		}
 		return res
+	case "append":
+		return r.appendOp(ctx, op, o)
 	case "get", "check":
 		d, err := r.Get(ctx, op.Namespace, op.ID, &tiering.GetOptions{Strong: op.Op == "check", NoDefault: true})
 		return readOp(op, o.If, d, err)
@@ -135,7 +137,7 @@ func knownOp(op string) bool {
 	return false
 }
 
-// notYet refuses the operations on logs.
+// notYet refuses operations that there are none of.
 func notYet(op string) error {
 	return tiering.Errorf(tiering.CodeUnsupported, "this version of tierd has no %s operation", op)
 }

@@ -189,7 +189,7 @@ func TestErrorsOfRequests(t *testing.T) {
 		{"an empty batch", batch(tiering.Batch{}), tiering.CodeInvalid, 422, "/ops"},
 		{"a batch of 1001", batch(tiering.Batch{Ops: make([]tiering.BatchOp, 1001)}), tiering.CodeInvalid, 422, "/ops"},
 		{"an unknown operation", batch(tiering.Batch{Ops: []tiering.BatchOp{{Op: "move", Namespace: space, ID: "k"}}}), tiering.CodeInvalid, 422, "/ops/0/op"},
-		{"an append", batch(tiering.Batch{Atomic: true, Ops: []tiering.BatchOp{{Op: "append", Namespace: space, ID: "k"}}}), tiering.CodeUnsupported, 400, ""},
+		{"an append to a document", batch(tiering.Batch{Atomic: true, Ops: []tiering.BatchOp{{Op: "append", Namespace: space, ID: "k", Data: []byte(`1`)}}}), tiering.CodeWrongKind, 409, ""},
 		{"a negative if_version", batch(tiering.Batch{Atomic: true, Ops: []tiering.BatchOp{{Op: "get", Namespace: space, ID: "k", IfVersion: &negative}}}), tiering.CodeInvalid, 422, "/if_version"},
 		{"a ttl of nothing", batch(tiering.Batch{Atomic: true, Ops: []tiering.BatchOp{{Op: "put", Namespace: space, ID: "k", Data: []byte(`1`), TTL: "0"}}}), tiering.CodeInvalid, 400, ""},
 

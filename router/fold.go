@@ -52,7 +52,7 @@ func (q *queue) compute(ctx context.Context, pc *preparedChain) (warm.Change, bo
 		}
 		for _, m := range pc.all {
 			pc.add(m, base{})
-			change.Rows = append(change.Rows, m.row)
+			change.Rows = append(append(change.Rows, m.row), m.more...)
 		}
 		return change, true
 	}
@@ -185,7 +185,8 @@ func (pc *preparedChain) add(m *mutation, after base) {
 func (pc *preparedChain) settle(results []warm.Result) {
 	pc.base = nil
 	for i, m := range pc.sent {
-		r := results[i]
+		r := m.outcome(results)
+		results = results[m.rows():]
 		switch {
 		case r.Status == warm.Again,
 			r.Status == warm.Conflict && pc.known: // the base moved: compute again

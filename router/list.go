@@ -102,6 +102,9 @@ func (r *Router) query(ctx context.Context, ns string, q tiering.Query) (*tierin
 	if err != nil {
 		return nil, err
 	}
+	if p.KeepsAll() {
+		return nil, wrongKind(ns, p.Kind, tiering.KindState)
+	}
 	if !*p.Query {
 		return nil, tiering.Errorf(tiering.CodeUnsupported, `namespace %q has "query": false in its policy`, ns)
 	}

@@ -35,8 +35,9 @@ func (r *Router) put(ctx context.Context, ns, id string, body []byte, o tiering.
 }
 
 // mutation makes what all writes of one key share: the checks, the condition,
-// the owner and the expiry.
-func (r *Router) mutation(ctx context.Context, verb tiering.Verb, ns, id string, o tiering.WriteOptions, user string) (*policy, *mutation, error) {
+// the owner and the expiry. also are kinds that the
+// namespace may hold, besides documents and memories.
+func (r *Router) mutation(ctx context.Context, verb tiering.Verb, ns, id string, o tiering.WriteOptions, user string, also ...tiering.Kind) (*policy, *mutation, error) {
 	key, err := r.admit(verb, ns, id)
 	if err != nil {
 		return nil, nil, err
@@ -52,8 +53,8 @@ func (r *Router) mutation(ctx context.Context, verb tiering.Verb, ns, id string,
 	if err != nil {
 		return nil, nil, err
 	}
-	if p.Kind != tiering.KindState && p.Kind != tiering.KindMemory {
-		return nil, nil, tiering.Errorf(tiering.CodeWrongKind, "namespace %q holds %s, not state", ns, p.Kind)
+	if err := p.mustHold(ns, also); err != nil {
+		return nil, nil, err
 	}
 	if p.RequireVersion && o.If.Unconditional() {
 		return nil, nil, tiering.Errorf(tiering.CodePreconditionRequired, "namespace %q asks for If-Match or If-None-Match on every write", ns)
@@ -118,7 +119,7 @@ func (r *Router) delete(ctx context.Context, ns, id string, o tiering.WriteOptio
 	case !known:
 		return nil, &tiering.Error{Code: tiering.CodeVersionConflict, Detail: "nothing stands under the key"}
 	}
-	p, m, err := r.mutation(ctx, tiering.VerbDelete, ns, id, o, "")
+	p, m, err := r.mutation(ctx, tiering.VerbDelete, ns, id, o, "", tiering.KindLog)
 	if err != nil {
 		return nil, err
 	}
@@ -296,7 +297,7 @@ func (r *Router) mark(ctx context.Context, ns, id, op string, o tiering.WriteOpt
 	if o.If.Unconditional() {
 		required.If = tiering.IfExists() // a touch or pin changes no content: require_version does not bind it
 	}
-	p, m, err := r.mutation(ctx, tiering.VerbWrite, ns, id, required, "")
+	p, m, err := r.mutation(ctx, tiering.VerbWrite, ns, id, required, "", tiering.KindLog)
 	if err != nil {
 		return nil, err
 	}

@@ -134,10 +134,7 @@ func (r *core) versionFromCold(ctx context.Context, key tiering.Key, version int
 			if err != nil {
 				return err
 			}
-			found = stored{
-				version: rec.Version, op: rec.Op, at: rec.At, created: rec.CreatedAt, expiresAt: rec.ExpiresAt, user: rec.User,
-				digest: rec.Digest, body: rec.Body, tier: tiering.Cold,
-			}
+			found = fromRecord(rec)
 			return nil
 		}
 		return nil

@@ -28,6 +28,9 @@ type mutation struct {
 	key  tiering.Key
 	cond tiering.Condition
 	row  warm.Row
+	// more are rows that follow row with nothing between: the other entries of an
+	// append. They are plain puts.
+	more []warm.Row
 	// eval computes the row from what stands, for patches and edits; nil for
 	// a row that is whole already. It may be called more than once.
 	eval func(base) (warm.Row, error)
@@ -35,6 +38,8 @@ type mutation struct {
 	hint *base
 	// limit is the user that the caller is limited to; "" for none.
 	limit string
+	// warmOnly: hot does not hold the key, and is told nothing.
+	warmOnly bool
 	// blind: the caller may not read, so faults must not quote what stands.
 	blind bool
 	// before is what eval last computed on.
@@ -208,7 +213,7 @@ func (q *queue) take() *batch {
 	shut := map[tiering.Key]bool{} // keys whose later mutations wait for the next batch
 	rest := q.waiting[:0:0]
 	for i, m := range q.waiting {
-		if b.rows >= maxBatchRows || b.rows > 0 && b.bytes+len(m.row.Body) > maxBatchBytes {
+		if b.rows >= maxBatchRows || b.rows > 0 && b.bytes+m.bytes() > maxBatchBytes {
 			rest = append(rest, q.waiting[i:]...)
 			break
 		}
@@ -229,8 +234,8 @@ func (q *queue) take() *batch {
 			q.idem[m.idem] = true
 		}
 		c.all = append(c.all, m)
-		b.rows++
-		b.bytes += len(m.row.Body)
+		b.rows += m.rows()
+		b.bytes += m.bytes()
 	}
 	q.waiting = rest
 	return b

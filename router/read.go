@@ -49,6 +49,9 @@ func (r *Router) get(ctx context.Context, ns, id string, o tiering.GetOptions) (
 	if err != nil { // warm is down: hot may still serve, under the default policy
 		p = &policy{Policy: tiering.Policy{}.WithDefaults()}
 	}
+	if p.known && p.KeepsAll() {
+		return nil, wrongKind(ns, p.Kind, tiering.KindState)
+	}
 	d, err := r.find(ctx, key, p, o)
 	if err != nil {
 		return nil, err

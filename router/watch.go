@@ -209,19 +209,37 @@ func (w *watcher) page(ctx context.Context) error {
 		if e.Pos != w.pos+1 {
 			w.skip = -1 // the transaction that the watch began in is no longer kept
 		}
-		for i, c := range e.Changes {
-			if w.revokes(c) {
-				w.ended = errRevoked()
-				return nil
-			}
-			if i > w.skip && w.wants(c) {
-				w.ready = append(w.ready, event(w.epoch, e.Pos, i, c))
-			}
+		events, err := w.eventsOf(ctx, e)
+		if err != nil {
+			return err
+		}
+		w.ready = append(w.ready, events...)
+		if w.ended != nil {
+			return nil
 		}
 		w.skip = -1
 		w.pos = e.Pos
 	}
 	return nil
+}
+
+// eventsOf are the events of one transaction that the watch has still to tell.
+func (w *watcher) eventsOf(ctx context.Context, e warm.FeedEntry) (out []tiering.Event, err error) {
+	for i, c := range e.Changes {
+		if w.revokes(c) {
+			w.ended = errRevoked()
+			return out, nil
+		}
+		if i <= w.skip || !w.wants(c) {
+			continue
+		}
+		p, err := w.r.policyOf(ctx, c.Key.Tenant, c.Key.Namespace)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, event(w.epoch, e.Pos, i, c, p.Kind))
+	}
+	return out, nil
 }
 
 // wants binds the tenant and the principal's scope, then the watcher's filter.
@@ -243,27 +261,23 @@ func (w *watcher) wants(c warm.FeedChange) bool {
 	return err == nil
 }
 
-func event(epoch string, pos int64, index int, c warm.FeedChange) tiering.Event {
+func event(epoch string, pos int64, index int, c warm.FeedChange, kind tiering.Kind) tiering.Event {
 	return tiering.Event{
-		ID: eventID(epoch, pos, index), Type: eventType(c.Op), Namespace: c.Key.Namespace, Key: c.Key.ID,
+		ID: eventID(epoch, pos, index), Type: eventType(kind, c.Op), Namespace: c.Key.Namespace, Key: c.Key.ID,
 		Version: c.Version, PrevVersion: c.Prev, Time: c.At, User: c.User,
 	}
 }
 
-func eventType(op tiering.Op) string {
-	switch op {
-	case tiering.OpPut:
-		return "state.put"
-	case tiering.OpDelete:
-		return "state.deleted"
-	case tiering.OpExpire:
-		return "state.expired"
-	case tiering.OpTouch:
-		return "state.touched"
-	case tiering.OpPin:
-		return "state.pinned"
+// eventType is what holds the key, and what happened to it: state.put, log.appended.
+func eventType(kind tiering.Kind, op tiering.Op) string {
+	what := map[tiering.Op]string{
+		tiering.OpPut: "put", tiering.OpDelete: "deleted", tiering.OpExpire: "expired",
+		tiering.OpTouch: "touched", tiering.OpPin: "pinned", tiering.OpUnpin: "unpinned",
+	}[op]
+	if kind == tiering.KindLog && op == tiering.OpPut {
+		what = "appended"
 	}
-	return "state.unpinned"
+	return string(kind) + "." + what
 }
 
 // load adds the bodies that were asked for. A version that is no longer kept

@@ -85,7 +85,10 @@ func (r *core) once(ctx context.Context, p *policy, m *mutation) (hotOK bool, er
 		return false, errAway()
 	}
 	m.begin()
-	mark := r.markHot(ctx, m.key)
+	var mark hotMark
+	if !m.warmOnly {
+		mark = r.markHot(ctx, m.key)
+	}
 	if err := r.queue.submit(m); err != nil {
 		return false, errors.Join(err, r.unmark(mark))
 	}
@@ -131,6 +134,10 @@ func (r *core) stands(m hotMark) bool { return m.taken() && m.epoch == r.hotEpoc
 // settle tells hot how the commit went, under the epoch that stood then. It
 // reports whether hot now agrees with warm about this write.
 func (r *core) settle(ctx context.Context, p *policy, m *mutation, mark hotMark) bool {
+	if m.warmOnly {
+		r.advance(m.result.HotEpoch)
+		return false
+	}
 	r.flights.outdate(m.key)
 	if errors.Is(m.err, warm.ErrOutcomeUnknown) {
 		if !r.stands(mark) {

@@ -58,6 +58,7 @@ func describe(o Options, ops []*operation) *huma.OpenAPI {
 		Tags: []*huma.Tag{
 			{Name: "documents", Description: "One JSON value under a key."},
 			{Name: "history", Description: "Every version of a document, and where it lies."},
+			{Name: "logs", Description: "Append-only sequences of entries."},
 			{Name: "batch", Description: "Many operations in one request."},
 			{Name: "watch", Description: "Changes as they happen."},
 			{Name: "memories", Description: "Long-term memories: documents that are recalled by meaning and by words."},

@@ -104,8 +104,8 @@ func (o *operation) queryNames() string {
 func (s *Server) operations() []*operation {
 	var all []*operation
 	for _, part := range [][]*operation{
-		documentOperations(), editOperations(), listOperations(), historyOperations(), careOperations(), operateOperations(), batchOperations(),
-		s.watchOperations(), memoryOperations(), namespaceOperations(), keyOperations(), s.nodeOperations(),
+		documentOperations(), editOperations(), listOperations(), historyOperations(), logOperations(), careOperations(), operateOperations(),
+		batchOperations(), s.watchOperations(), memoryOperations(), namespaceOperations(), keyOperations(), s.nodeOperations(),
 	} {
 		all = append(all, part...)
 	}

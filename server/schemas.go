@@ -115,6 +115,7 @@ func components() map[string]*huma.Schema {
 	requestSchemas(c)
 	documentSchemas(c)
 	memorySchemas(c)
+	logSchemas(c)
 	nodeSchemas(c)
 	operateSchemas(c)
 	return c
@@ -141,7 +142,7 @@ func policyProperties() []property {
 		may("ttl", "The life given to a new document that asks for none; session: 1h.", lifetime()),
 		may("hot_ttl", "How long hot keeps a document from its last set; default 5m.", lifetime()),
 		may("retire_after", "How long a superseded version stays in warm once it is archived twice; default 1h.", lifetime()),
-		may("demote_after", "How long a document idles before its bytes leave warm; default 30d.", lifetime()),
+		may("demote_after", "How long a document idles, and how old an entry of a log is, before its bytes leave warm; default 30d.", lifetime()),
 		may("keep_versions", "A version is kept while this many newer ones do not exist, or keep_for covers it; default 1000.", integer(0)),
 		may("keep_for", "How long a superseded version is kept at least; default 365d.", lifetime()),
 		may("promote", "Whether a read from cold brings the bytes back to warm; default true.", boolean()),
@@ -208,11 +209,11 @@ func requestSchemas(c map[string]*huma.Schema) {
 		must("op", "What to do.", enum("put", "patch", "edit", "delete", "get", "check", "append", "remember")),
 		must("namespace", "The namespace.", text(128)),
 		must("id", "The document's id.", str()),
-		may("data", "put: the body. patch: a merge patch, or a JSON patch when it is an array.", anyJSON()),
+		may("data", "put: the body. patch: a merge patch, or a JSON patch when it is an array. append: an entry, or several when it is an array.", anyJSON()),
 		may("ops", "edit: the operations.", edits),
-		may("if_version", "The version that must stand; 0: nothing.", integer(0)),
+		may("if_version", "The version, or of an append the last sequence number, that must stand; 0: nothing.", integer(0)),
 		may("ttl", "A life from now, or none.", ttlSchema()),
-		may("user", "put: the owner, fixed when the key is created.", str()))
+		may("user", "put and append: the owner, fixed when the key is created.", str()))
 	c["Batch"] = object("A list of operations.",
 		may("atomic", "All or nothing.", boolean()),
 		must("ops", "The operations, run in order.", ops))

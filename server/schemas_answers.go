@@ -41,6 +41,19 @@ func receiptProperties() []property {
 	})
 }
 
+// eventTypes are the types of events.
+func eventTypes() (out []string) {
+	for _, kind := range []tiering.Kind{tiering.KindState, tiering.KindLog, tiering.KindMemory, tiering.KindSession} {
+		for _, what := range []string{"put", "appended", "deleted", "expired", "touched", "pinned", "unpinned"} {
+			if what == "appended" && kind != tiering.KindLog || what == "put" && kind == tiering.KindLog {
+				continue
+			}
+			out = append(out, string(kind)+"."+what)
+		}
+	}
+	return out
+}
+
 // documentSchemas are what answers about documents hold.
 func documentSchemas(c map[string]*huma.Schema) {
 	cursor := may("next_cursor", "The cursor of the next page; absent on the last.", str())
@@ -88,6 +101,7 @@ func documentSchemas(c map[string]*huma.Schema) {
 	c["OpResult"] = object("The outcome of one operation of a batch.",
 		must("status", "As the same call alone would answer.", integer(100)),
 		may("receipt", "Of a write.", ref("Receipt")),
+		may("appended", "Of an append.", ref("Appended")),
 		may("document", "Of a get.", ref("Document")),
 		may("values", "Of an edit.", list(anyJSON())),
 		may("error", "Why it failed.", ref("Problem")))
@@ -95,7 +109,7 @@ func documentSchemas(c map[string]*huma.Schema) {
 		must("results", "One entry per operation, in order.", list(ref("OpResult"))),
 		may("replayed", "The Idempotency-Key was known: this is the first try's result.", boolean()))
 	c["Event"] = object("One change, as the data of a server-sent event.", join(
-		[]property{must("type", "What happened.", enum("state.put", "state.deleted", "state.expired", "state.touched", "state.pinned", "state.unpinned"))},
+		[]property{must("type", "What happened: what the namespace holds, and appended (log), put, deleted, expired, touched, pinned or unpinned.", enum(eventTypes()...))},
 		ownProperties(), []property{
 			must("version", "The version that stands now.", integer(0)),
 			must("prev_version", "The version before; 0: none.", integer(0)),
@@ -144,7 +158,7 @@ func nodeSchemas(c map[string]*huma.Schema) {
 		may("detail", "What is wrong and what to do, for people.", str()),
 		must("code", "What is wrong, for programs.", codes),
 		may("pointer", "The JSON Pointer of the fault.", str()),
-		may("current_version", "version_conflict: the version that stands; 0: nothing.", integer(0)),
+		may("current_version", "version_conflict and seq_conflict: the version, or the last sequence number, that stands; 0: nothing.", integer(0)),
 		may("errors", "Every fault of a body that broke its schema.", list(ref("Fault"))),
 		may("siblings", "The names beside a pointer that led nowhere.", list(str())),
 		may("failed_op", "The operation that failed an atomic batch, from 0.", integer(0)))

@@ -115,8 +115,8 @@ type Error struct {
 	Pointer string
 	// Unprocessable marks an invalid body that is well-formed JSON: 422, not 400.
 	Unprocessable bool
-	// CurrentVersion goes with version_conflict: the version that stands, 0
-	// when nothing does.
+	// CurrentVersion goes with version_conflict and seq_conflict: the version,
+	// or the last sequence number, that stands, 0 when nothing does.
 	CurrentVersion int64
 	// RetryAfter goes with unavailable and rate_limited; 0 means unsaid.
 	RetryAfter time.Duration

@@ -29,6 +29,7 @@ type VersionMeta struct {
 	Copies       int   // verified cold copies, 0 to 2
 	Newer        int64 // versions of the key above this one
 	KeyDeleted   bool  // the head is a tombstone: keep_versions covers nothing
+	EarlierLife  bool  // the key was deleted since, and made anew
 }
 
 // Action is the next thing that is due for a version. Due may lie in the
@@ -88,16 +89,21 @@ func (p Policy) planLive(now time.Time, m VersionMeta) Action {
 // planHistory: a version that no longer stands leaves warm after RetireAfter,
 // and cold when neither KeepVersions nor KeepFor covers it. A tombstone is
 // history too, counted from its own time; under it only KeepFor covers, or a
-// deleted key would never be collected.
+// deleted key would never be collected. Of a log or session that lives nothing is
+// collected; an entry of a log is no history, and ages like a document.
 func (p Policy) planHistory(m VersionMeta) Action {
 	since := m.SupersededAt
 	if m.Current {
 		since = m.UpdatedAt
 	}
+	lives := !m.KeyDeleted && !m.EarlierLife
+	if m.InWarm && p.Kind == KindLog && lives {
+		return Action{Move: MoveRetire, Due: m.UpdatedAt.Add(p.DemoteAfter.Std()), Blocked: blockers(m)}
+	}
 	if m.InWarm {
 		return Action{Move: MoveRetire, Due: since.Add(p.RetireAfter.Std()), Blocked: blockers(VersionMeta{Copies: m.Copies})}
 	}
-	if !m.InCold {
+	if !m.InCold || p.KeepsAll() && lives {
 		return Action{Move: MoveStay}
 	}
 	a := Action{Move: MoveCollect, Due: since.Add(p.KeepFor.Std())}

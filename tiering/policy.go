@@ -16,6 +16,8 @@ const (
 	KindState  Kind = "state"
 	KindLog    Kind = "log"
 	KindMemory Kind = "memory"
+	// KindSession is for the namespaces that tierd keeps sessions in.
+	KindSession Kind = "session"
 )
 
 // Class is how long a namespace's documents live, and where. It is fixed once
@@ -111,11 +113,11 @@ type Policy struct {
 	// RetireAfter is how long a superseded version stays in warm once it is
 	// archived twice; default 1h.
 	RetireAfter Duration `json:"retire_after,omitempty"`
-	// DemoteAfter is how long a document idles before its bytes leave warm;
-	// default 30d.
+	// DemoteAfter is how long a document idles, and how old an entry of a log is,
+	// before its bytes leave warm; default 30d.
 	DemoteAfter Duration `json:"demote_after,omitempty"`
 	// KeepVersions and KeepFor bound history: a version is kept while either
-	// covers it. Defaults 1000 and 365d.
+	// covers it. Defaults 1000 and 365d. Of a log that lives all entries are kept.
 	KeepVersions int64    `json:"keep_versions,omitempty"`
 	KeepFor      Duration `json:"keep_for,omitempty"`
 	// Promote says whether a read from cold brings the bytes back to warm;
@@ -209,6 +211,11 @@ func (p Policy) WithDefaults() Policy {
 // Sliding reports whether writes and reads slide the expiry.
 func (p Policy) Sliding() bool { return p.Class == ClassSession }
 
+// KeepsAll reports whether no version of a key that lives is ever collected: the
+// versions of a log are its entries, and those of a session what it can be
+// resumed from.
+func (p Policy) KeepsAll() bool { return p.Kind == KindLog || p.Kind == KindSession }
+
 // Durable reports whether documents are kept in warm and cold.
 func (p Policy) Durable() bool { return p.Class != ClassEphemeral }
 
@@ -230,7 +237,7 @@ func (p Policy) WarnSize() int64 {
 // router. Errors are 422 with a pointer to the field.
 func (p Policy) Validate() error {
 	switch p.Kind {
-	case "", KindState, KindLog, KindMemory:
+	case "", KindState, KindLog, KindMemory, KindSession:
 	default:
 		return Unprocessablef("/kind", "unknown kind %q: use state, log or memory", p.Kind)
 	}

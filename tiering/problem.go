@@ -57,7 +57,7 @@ func ProblemOf(err error) *Problem {
 		Type: "urn:tierd:problem:" + string(e.Code), Title: string(e.Code), Status: e.Status(),
 		Detail: e.Detail, Code: e.Code, Pointer: e.Pointer, Errors: e.Faults, Siblings: e.Siblings,
 	}
-	if e.Code == CodeVersionConflict {
+	if e.Code == CodeVersionConflict || e.Code == CodeSeqConflict {
 		v := e.CurrentVersion
 		p.CurrentVersion = &v
 	}

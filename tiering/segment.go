@@ -38,6 +38,21 @@ func (l Location) Block(version int64) (ref BlockRef, ok bool) {
 	return ref, ok
 }
 
+// Run returns the blocks that may hold versions from..to, inclusive, in order.
+func (l Location) Run(from, to int64) []BlockRef {
+	var out []BlockRef
+	for i, b := range l.Blocks {
+		last := l.MaxVersion
+		if i+1 < len(l.Blocks) {
+			last = l.Blocks[i+1].FirstVersion - 1
+		}
+		if b.FirstVersion <= to && last >= from {
+			out = append(out, b)
+		}
+	}
+	return out
+}
+
 // CopyState is the state of one copy of a segment.
 type CopyState string
 

@@ -78,6 +78,7 @@ type APIKeys interface {
 type Service interface {
 	Documents
 	Memories
+	Logs
 	Namespaces
 	APIKeys
 	Operations
@@ -336,7 +337,8 @@ const (
 )
 
 // BatchOp is one operation of a batch: put, patch, edit, delete, get, check,
-// append or remember.
+// append or remember. An append's data is an entry, or several when an array; its
+// IfVersion is the sequence number that is expected.
 type BatchOp struct {
 	Op        string          `json:"op"`
 	Namespace string          `json:"namespace"`
@@ -358,6 +360,7 @@ type BatchResult struct {
 type OpResult struct {
 	Status   int               `json:"status"` // as the same call alone would answer
 	Receipt  *Receipt          `json:"receipt,omitempty"`
+	Appended *Appended         `json:"appended,omitempty"` // append
 	Document *Document         `json:"document,omitempty"` // get
 	Values   []json.RawMessage `json:"values,omitempty"`   // edit
 	Error    *Problem          `json:"error,omitempty"`
@@ -382,7 +385,7 @@ type WatchOptions struct {
 // Event is one change.
 type Event struct {
 	ID          string          `json:"-"`    // epoch.pos.index
-	Type        string          `json:"type"` // state.put, state.deleted, state.expired, state.touched, state.pinned, state.unpinned
+	Type        string          `json:"type"` // state.put, state.deleted, state.expired, state.touched, state.pinned, state.unpinned; of a log: log.appended and the others, log. before them
 	Namespace   string          `json:"namespace"`
 	Key         string          `json:"id"`
 	Version     int64           `json:"version"`

@@ -22,6 +22,7 @@ import (
 type Store interface {
 	Committer
 	Reader
+	EntryReader
 	Feed
 	Catalog
 	Mover

@@ -31,6 +31,10 @@ type commands struct {
 	Recall   recallCommand   `cmd:"" group:"memories" help:"Find memories by meaning and by words."`
 	Memories memoriesGroup   `cmd:"" aliases:"mem" group:"memories" help:"List, change, forget and link memories."`
 
+	Append  appendCommand  `cmd:"" group:"logs" help:"Append entries to a log."`
+	Entries entriesCommand `cmd:"" group:"logs" help:"Print entries of a log."`
+	Tail    tailCommand    `cmd:"" group:"logs" help:"Follow a namespace or a log until Ctrl-C."`
+
 	Versions versionsCommand `cmd:"" group:"history" help:"List the versions of a document, newest first."`
 	Diff     diffCommand     `cmd:"" group:"history" help:"Show what changed between two versions."`
 	Rollback rollbackCommand `cmd:"" group:"history" help:"Make an old version's content the newest version."`
@@ -71,6 +75,7 @@ func newParser(cli *commands, p *process, exit func(int)) (*kong.Kong, error) {
 			{Key: "server", Title: "Server:"},
 			{Key: "documents", Title: "Documents:"},
 			{Key: "memories", Title: "Memories:"},
+			{Key: "logs", Title: "Logs:"},
 			{Key: "history", Title: "History:"},
 			{Key: "admin", Title: "Administration:"},
 			{Key: "recovery", Title: "Recovery:"},

@@ -64,6 +64,7 @@ func (w *exampleWorld) documents(t *testing.T, planner, example string) {
 		versions = int(v[0] - '0')
 	}
 	ops := `{"op":"put","namespace":"sessions","id":"s1","data":{}}, {"op":"put","namespace":"notes","id":"ada/draft","data":1,"user":"ada"},
+		{"op":"append","namespace":"chats","id":"7","data":[{"role":"user"}]},
 		{"op":"put","namespace":"agents","id":"team-a/x","data":{"status":"running","user":{"age":20},"score":1},"user":"ann"}`
 	for range versions {
 		ops += `, {"op":"put","namespace":"agents","id":"` + strings.TrimPrefix(planner, "agents/") + `","data":{"plan":["read"],"step":1}}`
@@ -90,8 +91,9 @@ func (w *exampleWorld) run(t *testing.T, example string) outcome {
 	return outcome{cmd.ProcessState.ExitCode(), stdout.String(), stderr.String()}
 }
 
-// watch runs an example that goes on until it is interrupted.
-func (w *exampleWorld) watch(t *testing.T, planner, example string) {
+// watch runs an example that goes on until it is interrupted. It prints want
+// once the write was done.
+func (w *exampleWorld) watch(t *testing.T, example, want string, write ...string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "exec "+example)
 	cmd.Env = w.env
@@ -106,14 +108,14 @@ func (w *exampleWorld) watch(t *testing.T, planner, example string) {
 			case <-ready:
 				return
 			case <-time.After(20 * time.Millisecond):
-				w.d.run("put", planner, "--value", "1")
+				w.d.run(write...)
 			}
 		}
 	}()
 	got := line()
 	close(ready)
 	<-wrote
-	if !strings.Contains(got, "state.put") {
+	if !strings.Contains(got, want) {
 		t.Errorf("%s: printed %q", example, got)
 	}
 	watcher.signal(syscall.SIGINT)
@@ -153,8 +155,11 @@ func TestTheExamplesOfEveryCommandWork(t *testing.T) {
 			planner := "agents/planner-" + itoa(ran)
 			example = strings.ReplaceAll(example, "agents/planner", planner)
 			switch {
-			case command == "tierd watch":
-				w.watch(t, planner, example)
+			case command == "tierd watch", command == "tierd tail" && strings.Contains(example, "agents"):
+				w.watch(t, example, "state.put", "put", planner, "--value", "1")
+				continue
+			case command == "tierd tail":
+				w.watch(t, example, `{"role":"user"}`, "append", "chats/7", `{"role":"user"}`)
 				continue
 			case command == "tierd rebuild":
 				if got := w.run(t, "rm tierd-data/warm.db*"); got.code != exitDone {

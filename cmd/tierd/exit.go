@@ -191,6 +191,11 @@ func advice(e *tiering.Error, url string) string {
 			return "nothing stands there now: leave --if-version away, or say --if-version 0"
 		}
 		return fmt.Sprintf("version %d stands now: read it, then try again with --if-version %d", e.CurrentVersion, e.CurrentVersion)
+	case tiering.CodeSeqConflict:
+		if e.CurrentVersion == 0 {
+			return "there is no such log now: leave --expect-seq away, or say --expect-seq 0"
+		}
+		return fmt.Sprintf("%d is the last sequence number now: read what was added, then try again with --expect-seq %d", e.CurrentVersion, e.CurrentVersion)
 	case tiering.CodePreconditionRequired:
 		return "say which version you have read with --if-version N; 0 is for a document that is not there yet"
 	case tiering.CodeUnauthenticated:

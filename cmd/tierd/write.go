@@ -317,6 +317,8 @@ func (p *process) printBatch(b *tiering.Batch, res *tiering.BatchResult) error {
 			row[4] = string(r.Error.Code) + ": " + r.Error.Detail
 		case r.Document != nil:
 			row[4] = "version " + itoa(r.Document.Version) + " " + string(r.Document.Body)
+		case r.Appended != nil:
+			row[4] = "entries " + itoa(r.Appended.FirstSeq) + " to " + itoa(r.Appended.LastSeq)
 		case r.Receipt != nil:
 			row[4] = "version " + itoa(r.Receipt.Version)
 		}

@@ -324,7 +324,8 @@ func (k known) meta(i int, newer int64) tiering.VersionMeta {
 	m := tiering.VersionMeta{
 		Version: ver.number, Op: ver.op, Current: ver.number == k.head.Version, UpdatedAt: ver.at,
 		Pinned: k.head.Pinned && (ver.listed || ver.ghost), InWarm: ver.row, InCold: true, Copies: 2, Newer: newer,
-		KeyDeleted: k.head.Op.Deleting() || !ver.listed && !ver.ghost,
+		KeyDeleted:  k.head.Op.Deleting() || !ver.listed && !ver.ghost,
+		EarlierLife: k.head.Version > 0 && ver.at.Before(k.head.CreatedAt),
 	}
 	if m.Current {
 		m.ExpiresAt = k.head.ExpiresAt

@@ -55,6 +55,7 @@ func Run(t *testing.T, h Harness) {
 		{"expiry", testExpiry},
 		{"reads", testReads},
 		{"reads of many", testReadsOfMany},
+		{"entries", testEntries},
 		{"list", testList},
 		{"query", testQuery},
 		{"query index", testQueryIndex},
