@@ -18,11 +18,11 @@ import (
 // arms are the two searches of one recall.
 type arms struct {
 	*core
-	scope    vector.Scope
-	options  rank.Options
-	speakers *rank.Speakers
-	now      time.Time
-	deep     bool
+	scope   vector.Scope
+	options rank.Options
+	query   string
+	now     time.Time
+	deep    bool
 
 	words  lexical.Query // without terms: no words to search
 	space  string        // of vector
@@ -36,8 +36,7 @@ func (a *arms) partial() bool { return len(a.missing) > 0 }
 
 // newArms prepares both: the words' plan, and the query's vector.
 func (r *Router) newArms(ctx context.Context, q tiering.Recall, s vector.Scope) (*arms, error) {
-	a := &arms{core: r.core, scope: s, options: r.Memories.Rank.WithDefaults(), now: r.Clock(), deep: q.Deep}
-	a.speakers = rank.NewSpeakers(q.Query, a.options)
+	a := &arms{core: r.core, scope: s, options: r.Memories.Rank.WithDefaults(), query: q.Query, now: r.Clock(), deep: q.Deep}
 	words := lexical.Analyse(r.Memories.Entries.Analyzer, q.Query, r.Memories.Expander)
 	if q.Mode != tiering.RecallVector {
 		a.words = words
@@ -134,59 +133,70 @@ func (a *arms) search(ctx context.Context, depth int) (out []ranked, more bool, 
 		return nil, false, err
 	}
 	more = len(words) == depth || len(near) == depth
-	if words, err = a.inSessions(ctx, words); err != nil {
-		return nil, false, err
-	}
-	return a.fuse(words, near, depth), more, nil
+	out, err = a.rank(ctx, words, near)
+	return out, more, err
 }
 
-// inSessions gives each memory that words were found in a share of its
-// neighbours' scores, and prefers the speakers that the query names.
-func (a *arms) inSessions(ctx context.Context, words []vector.Hit) ([]vector.Hit, error) {
-	if slices.ContainsFunc(words, func(h vector.Hit) bool { return h.Session != "" }) && a.options.Next+a.options.Previous > 0 {
-		around, err := a.Memories.Index.Around(ctx, a.scope, words)
-		if err != nil {
-			return nil, err
+// rank puts both arms together, in the context of their sessions.
+func (a *arms) rank(ctx context.Context, words, near []vector.Hit) ([]ranked, error) {
+	hits := map[string]vector.Hit{}
+	at := map[string]int{}
+	var candidates []rank.Candidate[string]
+	candidate := func(h vector.Hit) *rank.Candidate[string] {
+		id := h.Key.Namespace + "\x00" + h.Key.ID
+		i, ok := at[id]
+		if !ok {
+			i = len(candidates)
+			at[id], hits[id] = i, h
+			candidates = append(candidates, rank.Candidate[string]{
+				ID: id, Session: sessionOf(h), Position: h.At.UnixMicro(), Speaker: h.Speaker,
+				Signals: rank.Signals{
+					Ageless: h.Type == tiering.MemoryFact, Created: created(h), LastUsed: h.UsedAt, Uses: h.Uses, Importance: h.Importance,
+				},
+			})
 		}
-		words = shareScores(words, around, a.options)
+		return &candidates[i]
 	}
-	for i := range words {
-		words[i].Score *= a.speakers.Boost(words[i].Speaker)
-	}
-	slices.SortFunc(words, func(x, y vector.Hit) int {
-		return cmp.Or(cmp.Compare(y.Score, x.Score), x.Key.Compare(y.Key))
-	})
-	return words, nil
-}
-
-// shareScores adds the neighbours to what was found, and the shares of their scores
-// to both.
-func shareScores(words []vector.Hit, around []vector.Adjacent, o rank.Options) []vector.Hit {
-	known := map[tiering.Key]bool{}
 	for _, h := range words {
-		known[h.Key] = true
+		candidate(h).Lexical = h.Score
+	}
+	for _, h := range near {
+		c := candidate(h)
+		c.Similar, c.Similarity = true, h.Score
+	}
+	around, err := a.around(ctx, slices.Concat(words, near[:min(len(near), a.options.Depth)]))
+	if err != nil {
+		return nil, err
 	}
 	for _, adjacent := range around {
 		for _, h := range []*vector.Hit{adjacent.Before, adjacent.After} {
-			if h != nil && !known[h.Key] {
-				known[h.Key] = true
-				silent := *h
-				silent.Score = 0
-				words = append(words, silent)
+			if h != nil {
+				candidate(*h)
 			}
 		}
 	}
-	slices.SortStableFunc(words, func(x, y vector.Hit) int {
-		return cmp.Or(x.At.Compare(y.At), x.Key.Compare(y.Key))
-	})
-	turns := make([]rank.Turn, len(words))
-	for i, h := range words {
-		turns[i] = rank.Turn{Session: sessionOf(h), Position: h.At.UnixMicro(), Score: h.Score}
+	slices.SortFunc(candidates, func(x, y rank.Candidate[string]) int { return cmp.Compare(x.ID, y.ID) })
+	matches := rank.Rank(rank.Query{Text: a.query, VectorWeight: a.weight, Now: a.now}, candidates, a.options)
+	out := make([]ranked, 0, len(matches))
+	for _, m := range matches {
+		out = append(out, ranked{hit: hits[m.ID], score: tiering.MatchScore{
+			Total: m.Total, Relevance: m.Relevance, Recency: m.Recency, Importance: m.Importance, Use: m.Use,
+			Words: m.Lexical, WordsRank: m.LexicalRank, Vector: m.Similarity, VectorRank: m.VectorRank,
+		}})
 	}
-	for i, score := range rank.Spread(turns, o) {
-		words[i].Score = score
+	return out, nil
+}
+
+// around finds the neighbours of what has a session, where they matter.
+func (a *arms) around(ctx context.Context, found []vector.Hit) ([]vector.Adjacent, error) {
+	if a.options.Next < 0 && a.options.Previous < 0 {
+		return nil, nil
 	}
-	return slices.DeleteFunc(words, func(h vector.Hit) bool { return h.Score <= 0 })
+	found = slices.DeleteFunc(found, func(h vector.Hit) bool { return h.Session == "" })
+	if len(found) == 0 {
+		return nil, nil
+	}
+	return a.Memories.Index.Around(ctx, a.scope, found)
 }
 
 // sessionOf tells sessions of several namespaces apart.
@@ -195,36 +205,6 @@ func sessionOf(h vector.Hit) string {
 		return ""
 	}
 	return h.Key.Namespace + "\x00" + h.Session
-}
-
-// fuse joins the arms by reciprocal rank, and weighs what comes of it.
-func (a *arms) fuse(words, near []vector.Hit, depth int) []ranked {
-	hits := map[string]vector.Hit{}
-	scores := [2]map[string]float64{{}, {}}
-	lists := [2][]string{}
-	for i, list := range [2][]vector.Hit{words, near} {
-		for _, h := range list {
-			id := h.Key.Namespace + "\x00" + h.Key.ID
-			hits[id], scores[i][id] = h, h.Score
-			lists[i] = append(lists[i], id)
-		}
-	}
-	o := a.options
-	o.Depth = max(o.Depth, depth)
-	fused := rank.Fuse(o, rank.List[string]{Weight: 1, IDs: lists[0]}, rank.List[string]{Weight: a.weight, IDs: lists[1]})
-	out := make([]ranked, 0, len(fused))
-	for _, f := range fused {
-		h := hits[f.ID]
-		parts := rank.Final(f.Score, fused[0].Score, rank.Signals{
-			Ageless: h.Type == tiering.MemoryFact, Created: created(h), LastUsed: h.UsedAt, Uses: h.Uses, Importance: h.Importance,
-		}, a.now, a.options)
-		out = append(out, ranked{hit: h, score: tiering.MatchScore{
-			Total: parts.Total, Relevance: parts.Relevance, Recency: parts.Recency, Importance: parts.Importance, Use: parts.Use,
-			Words: scores[0][f.ID], WordsRank: f.Ranks[0], Vector: scores[1][f.ID], VectorRank: f.Ranks[1],
-		}})
-	}
-	slices.SortStableFunc(out, func(x, y ranked) int { return cmp.Compare(y.score.Total, x.score.Total) })
-	return out
 }
 
 // created is when a memory began to age: an event when it happened.

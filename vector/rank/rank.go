@@ -33,7 +33,9 @@ type Options struct {
 	Fusion Fusion
 	// K is the constant of reciprocal rank fusion. Default 60.
 	K float64
-	// Depth is how many of each list take part in the fusion. Default 100.
+	// Depth is how many of each list Fuse joins, and how many of the nearest are
+	// near for Rank: the similarity of the last of them counts as none. Default
+	// 100.
 	Depth int
 	// Recency, Importance and Use are the most that each can add, as a share of
 	// the relevance. Defaults 0.10, 0.10 and 0.05.

@@ -18,8 +18,8 @@ type Candidate[ID cmp.Ordered] struct {
 	// Lexical is the score of lexical.Plan, 0 for none.
 	Lexical float64
 	// Similarity is the cosine with the query, of memories that the vector arm
-	// found (Similar): the nearest Options.Depth, or all within the filter if there
-	// are fewer.
+	// found (Similar): at least the nearest Options.Depth, or all within the filter
+	// if there are fewer.
 	Similar    bool
 	Similarity float64
 	Signals    Signals
@@ -44,8 +44,7 @@ type Match[ID cmp.Ordered] struct {
 }
 
 // Rank orders candidates, best first, equal ones by ID. Left out are those that
-// neither arm found, also not through the turns beside them. The caller cuts the answer to the k it was asked for; Options.Depth is
-// at least k.
+// neither arm found, also not through the turns beside them.
 func Rank[ID cmp.Ordered](q Query, candidates []Candidate[ID], o Options) []Match[ID] {
 	o = o.WithDefaults()
 	named := NewSpeakers(q.Text, o)
@@ -54,7 +53,7 @@ func Rank[ID cmp.Ordered](q Query, candidates []Candidate[ID], o Options) []Matc
 		turns[i] = Turn{c.Session, c.Position, c.Speaker, max(c.Lexical, 0)}
 	}
 	lexical := list(candidates, InContext(turns, named, o), 1, false)
-	floor := similarityFloor(candidates)
+	floor := similarityFloor(candidates, o.Depth)
 	for i, c := range candidates {
 		turns[i].Score = 0
 		if c.Similar {
@@ -67,6 +66,7 @@ func Rank[ID cmp.Ordered](q Query, candidates []Candidate[ID], o Options) []Matc
 	for i, c := range candidates {
 		at[c.ID] = i
 	}
+	o.Depth = max(len(candidates), 1)
 	fused := Fuse(o, lexical, vectors)
 	best := 0.0
 	if len(fused) > 0 {
@@ -107,21 +107,21 @@ func list[ID cmp.Ordered](candidates []Candidate[ID], scores []float64, weight f
 	return l
 }
 
-// similarityFloor is the lowest cosine of the vector arm. What all have in common
-// says nothing: with many models no two texts are below 0.6.
-func similarityFloor[ID cmp.Ordered](candidates []Candidate[ID]) float64 {
-	floor, n := 0.0, 0
+// similarityFloor is the similarity of the last of the nearest. What so many have
+// in common says nothing: with many models no two texts are below 0.6.
+func similarityFloor[ID cmp.Ordered](candidates []Candidate[ID], depth int) float64 {
+	var all []float64
 	for _, c := range candidates {
-		if !c.Similar {
-			continue
+		if c.Similar {
+			all = append(all, c.Similarity)
 		}
-		if n == 0 || c.Similarity < floor {
-			floor = c.Similarity
-		}
-		n++
 	}
-	if n < 2 {
-		return min(floor, 0)
+	slices.SortFunc(all, func(a, b float64) int { return cmp.Compare(b, a) })
+	switch {
+	case len(all) == 0:
+		return 0
+	case len(all) == 1:
+		return min(all[0], 0)
 	}
-	return floor
+	return all[min(depth, len(all))-1]
 }
