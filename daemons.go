@@ -36,7 +36,7 @@ type membership struct {
 func newMembership(leases warm.Leases, c Config, daemon string) *membership {
 	m := &membership{leases: leases}
 	m.holder, m.alone = hotHolder(c.Hot, daemon)
-	m.holder += "; cold " + bucketPlace(c.Cold) + "; backup " + bucketPlace(c.Backup)
+	m.holder += "; " + c.bucketPlaces()
 	return m
 }
 

@@ -58,9 +58,10 @@ func openTiers(ctx context.Context, c Config) (tiers, error) {
 		func() error { return t.openCold(ctx, c) },
 		func() error { return t.checkLineage(ctx) },
 		func() error { return t.join(ctx, c) },
+		func() error { return t.claimBuckets(ctx, c) },
 	} {
 		if err := open(); err != nil {
-			return tiers{}, errors.Join(err, t.close())
+			return tiers{}, errors.Join(err, t.leave(ctx), t.close())
 		}
 	}
 	return t, nil
@@ -179,19 +180,16 @@ func (c Config) warmFile(named string) string {
 }
 
 func (t *tiers) openCold(ctx context.Context, c Config) error {
+	primary, backup := c.bucketURLs()
 	for _, b := range []struct {
-		what, url, otherwise string
-		to                   *cold.Bucket
-		driver               *string
+		what, url string
+		to        *cold.Bucket
+		driver    *string
 	}{
-		{"cold", c.Cold, "dir:" + filepath.Join(c.Data, "cold"), &t.primary, &t.drivers.Primary},
-		{"backup", c.Backup, "dir:" + filepath.Join(c.Data, "backup"), &t.backup, &t.drivers.Backup},
+		{"cold", primary, &t.primary, &t.drivers.Primary},
+		{"backup", backup, &t.backup, &t.drivers.Backup},
 	} {
-		url := b.url
-		if url == "" || url == "dir:" {
-			url = b.otherwise
-		}
-		bucket, name, err := openBucket(ctx, url)
+		bucket, name, err := openBucket(ctx, b.url)
 		if err != nil {
 			return tiering.Wrap(err, "open "+b.what, tiering.Cold, tiering.Key{})
 		}
@@ -199,6 +197,17 @@ func (t *tiers) openCold(ctx context.Context, c Config) error {
 		t.closers = append(t.closers, bucket.Close)
 	}
 	return nil
+}
+
+// bucketURLs names both buckets: those that nobody named lie in the data folder.
+func (c Config) bucketURLs() (primary, backup string) {
+	in := func(url, folder string) string {
+		if url == "" || url == "dir:" {
+			return "dir:" + filepath.Join(c.Data, folder)
+		}
+		return url
+	}
+	return in(c.Cold, "cold"), in(c.Backup, "backup")
 }
 
 // openBucket opens a bucket by the scheme of its URL, and says which driver

@@ -89,9 +89,9 @@ func checkScope(s tiering.Scope) error {
 	}
 	for _, v := range s.Verbs {
 		switch v {
-		case tiering.VerbRead, tiering.VerbWrite, tiering.VerbDelete, tiering.VerbAdmin:
+		case tiering.VerbRead, tiering.VerbWrite, tiering.VerbDelete, tiering.VerbAdmin, tiering.VerbMetrics:
 		default:
-			return tiering.Unprocessablef("/scope/verbs", "unknown verb %q: use read, write, delete or admin", v)
+			return tiering.Unprocessablef("/scope/verbs", "unknown verb %q: use read, write, delete, admin or metrics", v)
 		}
 	}
 	for _, ns := range s.Namespaces {

@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
 )
 
 // archiveReader is the reader of the feed that writes segments. Its position is
@@ -108,6 +109,11 @@ func (r *core) warmStatus(ctx context.Context, n *tiering.NodeStatus) tiering.Ti
 	s.Driver = r.Drivers.Warm
 	s.Bytes, s.Items = st.DiskBytes, st.Heads
 	n.Counts["tombstones"], n.Counts["versions"], n.Counts["segments"] = st.Tombstones, st.Versions, st.Segments
-	n.Counts["body_bytes"] = st.BodyBytes
+	n.Counts["body_bytes"], n.Estimated = st.BodyBytes, st.Estimated
+	if unsettled, ok := warm.As[warm.Settler](r.Warm); ok && err == nil {
+		if n.Feed.Lag, err = unsettled.Unsettled(ctx); err != nil {
+			s = tierStatus(tiering.Warm, "", err)
+		}
+	}
 	return s
 }

@@ -21,8 +21,8 @@ func (s *Server) authenticate(w http.ResponseWriter, r *http.Request, a access) 
 	if err != nil {
 		return tiering.Principal{}, err
 	}
-	if a == metered && !mayAdminister(p.Scope) {
-		return tiering.Principal{}, tiering.Errorf(tiering.CodeForbidden, "metrics need a key with the verb admin")
+	if a == metered && !mayReadMetrics(p.Scope) {
+		return tiering.Principal{}, tiering.Errorf(tiering.CodeForbidden, "metrics need a key with the verb metrics or admin")
 	}
 	return p, nil
 }
@@ -39,9 +39,9 @@ func (s *Server) principal(r *http.Request) (tiering.Principal, error) {
 	return s.opts.Authenticate(r.Context(), secret)
 }
 
-// mayAdminister reports whether the scope holds the admin verb.
-func mayAdminister(s tiering.Scope) bool {
-	return len(s.Verbs) == 0 || slices.Contains(s.Verbs, tiering.VerbAdmin)
+// mayReadMetrics reports whether the scope holds a verb that reads metrics.
+func mayReadMetrics(s tiering.Scope) bool {
+	return len(s.Verbs) == 0 || slices.Contains(s.Verbs, tiering.VerbMetrics) || slices.Contains(s.Verbs, tiering.VerbAdmin)
 }
 
 // secretOf returns the API key of a request, "" when it carries none. Two keys

@@ -12,7 +12,7 @@ func keyOperations() []*operation {
 		{
 			id: "createKey", method: http.MethodPost, path: "/v1/keys", tag: "keys",
 			summary: "Create an API key",
-			about:   "The answer holds the secret, which is shown here and nowhere else. A limit that a scope leaves out limits nothing.",
+			about:   "The answer holds the secret, which is shown here and nowhere else. A limit that a scope leaves out limits nothing. No Idempotency-Key is taken (400): the secret is not kept.",
 			body: &body{about: "The key's name and limits.", component: "KeyRequest", media: []media{{"application/json", ref("KeyRequest"),
 				map[string]any{"name": "planner", "scope": map[string]any{"verbs": []any{"read", "write"}, "namespaces": []any{"runs"}}}}}},
 			answers: []answer{{http.StatusCreated, "The key with its secret.", nil, jsonOf("APIKey", exampleKey)}},
@@ -39,6 +39,9 @@ func (c *call) createKey() error {
 		Name      string        `json:"name"`
 		Scope     tiering.Scope `json:"scope"`
 		ExpiresAt time.Time     `json:"expires_at"`
+	}
+	if c.r.Header.Get(idempotencyHeader.name) != "" {
+		return tiering.Errorf(tiering.CodeUnsupported, "a key is not made under an Idempotency-Key: its secret would have to be kept; revoke the one whose answer was lost")
 	}
 	if err := c.decode(&req); err != nil {
 		return err

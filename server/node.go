@@ -59,7 +59,7 @@ func (s *Server) nodeOperations() []*operation {
 	if s.opts.Metrics != nil {
 		ops = append(ops, &operation{
 			id: "getMetrics", method: http.MethodGet, path: "/metrics", tag: "node", access: metered,
-			summary: "Read the metrics", about: "In the Prometheus text format. Takes a key with the verb admin, where there are keys and metrics are not open.",
+			summary: "Read the metrics", about: "In the Prometheus text format. Takes a key with the verb metrics or admin, where there are keys and metrics are not open.",
 			answers: []answer{{http.StatusOK, "The metrics.", nil, &media{"text/plain", str(), nil}}},
 			run: func(c *call) error {
 				c.s.opts.Metrics.ServeHTTP(c.w, c.r)

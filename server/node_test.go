@@ -178,7 +178,19 @@ func TestAKeysScopeHolds(t *testing.T) {
 	if err := json.Unmarshal([]byte(made), &key); err != nil || key.Secret == "" {
 		t.Fatalf("%v %s", err, made)
 	}
+	_, made = a.call("POST", "/v1/keys", `{"name":"prometheus","scope":{"verbs":["metrics"]}}`, asRoot...)
+	var scraper tiering.APIKey
+	if err := json.Unmarshal([]byte(made), &scraper); err != nil || scraper.Secret == "" {
+		t.Fatalf("%v %s", err, made)
+	}
+	asScraper := []string{"X-API-Key", scraper.Secret}
+	a.want(200, "tierd_http_requests_total", "GET", "/metrics", "", asScraper...)
+	a.want(403, "", "GET", "/v1/state/runs/a", "", asScraper...)
+	a.want(403, "", "GET", "/v1/status", "", asScraper...)
+	a.want(403, "", "POST", "/v1/keys", `{"name":"more"}`, asScraper...)
+	a.want(400, `"code":"unsupported"`, "POST", "/v1/keys", `{"name":"once"}`, append([]string{"Idempotency-Key", "k"}, asRoot...)...)
 	asReader := []string{"X-API-Key", key.Secret}
+	a.want(403, "", "GET", "/metrics", "", asReader...)
 	a.want(201, "", "PUT", "/v1/state/runs/a", `1`, asRoot...)
 	a.want(200, "1", "GET", "/v1/state/runs/a", "", asReader...)
 	a.want(403, `"code":"forbidden"`, "PUT", "/v1/state/runs/a", `2`, asReader...)

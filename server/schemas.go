@@ -176,7 +176,7 @@ func scopeSchema() *huma.Schema {
 	user := text(256)
 	user.MinLength = &one
 	return object("What a key may do. A limit that is absent limits nothing; an empty one is refused.",
-		may("verbs", "The verbs.", some(list(enum("read", "write", "delete", "admin")))),
+		may("verbs", "The verbs.", some(list(enum("read", "write", "delete", "admin", "metrics")))),
 		may("namespaces", "The namespaces.", some(list(str()))),
 		may("prefixes", "Beginnings of ids.", some(list(str()))),
 		may("user", "Sees and makes this owner's documents only.", user))

@@ -186,6 +186,7 @@ func nodeSchemas(c map[string]*huma.Schema) {
 		must("started_at", "When the node started.", instant()), must("ready", "Whether it can serve.", boolean()),
 		must("tiers", "Each tier.", list(ref("TierStatus"))), must("feed", "The feed.", ref("FeedStatus")),
 		must("archive", "The archive.", ref("ArchiveStatus")), must("counts", "What is stored.", counts),
+		may("estimated", "Whether the warm tier's counts are estimates, because there is too much to count.", boolean()),
 		may("parked", "Moves that gave up.", list(ref("ParkedMove"))), may("due_within_a_day", "How many of each move fall due in the next 24 hours.", due))
 	c["Health"] = object("A probe's answer.", must("status", "ok or ready.", enum("ok", "ready")))
 }

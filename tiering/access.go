@@ -17,12 +17,15 @@ type APIKey struct {
 // Verb is what a request does, for scopes.
 type Verb string
 
-// The verbs. Admin covers namespaces, keys, erase and operations.
+// The verbs. Admin covers namespaces, keys, erase and operations; metrics reads
+// the page of metrics and nothing else, which admin may too.
 const (
 	VerbRead   Verb = "read"
 	VerbWrite  Verb = "write"
 	VerbDelete Verb = "delete"
 	VerbAdmin  Verb = "admin"
+
+	VerbMetrics Verb = "metrics"
 )
 
 // Scope limits what a key may do. A nil list means no limit; one that is empty

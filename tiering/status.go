@@ -12,7 +12,10 @@ type NodeStatus struct {
 	Feed    FeedStatus       `json:"feed"`
 	Archive ArchiveStatus    `json:"archive"`
 	Counts  map[string]int64 `json:"counts"`
-	Parked  []ParkedMove     `json:"parked,omitempty"`
+	// Estimated: warm holds too much to be counted; its counts are estimates.
+	Estimated bool `json:"estimated,omitempty"`
+
+	Parked []ParkedMove `json:"parked,omitempty"`
 	// DueWithinADay counts the moves that fall due in the next 24 h, as the
 	// last sweep saw them.
 	DueWithinADay map[Move]int64 `json:"due_within_a_day,omitempty"`

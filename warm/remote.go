@@ -15,6 +15,8 @@ type Remote interface {
 type Settler interface {
 	// Settle gives everything that was committed before the call its place.
 	Settle(ctx context.Context) error
+	// Unsettled is how many changes wait.
+	Unsettled(ctx context.Context) (int64, error)
 }
 
 // As returns s, or the store that it wraps, as a T: a Remote, say. A wrapper

@@ -205,6 +205,8 @@ func TestServeThatCannotStart(t *testing.T) {
 		{"the port is taken", []string{"--listen", address, "--data", t.TempDir()}, exitFailed, []string{address + " is taken", "--listen"}},
 		{"the data folder is in use", []string{"--listen", "127.0.0.1:0", "--data", data}, exitUnavailable, []string{"stop the other one that uses " + data, "--data"}},
 		{"the data folder is a file", []string{"--listen", "127.0.0.1:0", "--data", file}, exitUsage, []string{"--data: " + file + " is a file"}},
+		{"a server refuses what cannot be right later", []string{"--listen", "127.0.0.1:0", "--data", t.TempDir(), "--warm", "postgres://127.0.0.1:1/tierd?sslmode=nonsense"}, exitUnavailable, []string{"waiting does not cure this"}},
+		{"a server does not answer", []string{"--listen", "127.0.0.1:0", "--data", t.TempDir(), "--warm", "postgres://127.0.0.1:1/tierd"}, exitUnavailable, []string{"can be reached at that address, then start again"}},
 		{"a tier has no such driver", []string{"--warm", "mysql://u:s3cret@h"}, exitUsage, []string{"--warm: has no driver"}},
 	} {
 		t.Run(c.name, func(t *testing.T) {

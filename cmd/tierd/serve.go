@@ -227,10 +227,24 @@ func (p *process) openNode(ctx context.Context, loaded *config.Loaded, log *slog
 		return node, nil
 	}
 	err = fmt.Errorf("open the tiers: %w", err)
-	if !errors.Is(err, tierd.ErrInUse) {
+	switch {
+	case errors.Is(err, tierd.ErrInUse):
+	case tiering.CodeOf(err) == tiering.CodeUnavailable:
+		return nil, &advisedError{err, startAdvice(err)}
+	default:
 		return nil, err
 	}
 	return nil, &advisedError{err, fmt.Sprintf("one daemon at a time may use a data folder: stop the other one that uses %s, or name another with --data", loaded.Data)}
+}
+
+// startAdvice says what to do about a tier that could not be opened: no daemon
+// runs yet that would come back to it.
+func startAdvice(err error) string {
+	var network net.Error
+	if errors.As(err, &network) || errors.Is(err, context.DeadlineExceeded) {
+		return "see that the server runs and can be reached at that address, then start again"
+	}
+	return "waiting does not cure this: correct it, then start again"
 }
 
 // closeGrace is how long a node may take to put its tiers away.

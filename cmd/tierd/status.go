@@ -56,6 +56,9 @@ func (p *process) printStatus(s *tiering.NodeStatus, now time.Time) error {
 	for _, name := range slices.Sorted(maps.Keys(s.Counts)) {
 		pairs = append(pairs, []string{name, itoa(s.Counts[name])})
 	}
+	if s.Estimated {
+		pairs = append(pairs, []string{"counts", "estimates: there is too much to count"})
+	}
 	if err := p.pairs(pairs); err != nil {
 		return err
 	}

@@ -36,6 +36,13 @@ func (e *Engine) archiveIfDue(ctx context.Context, l warm.Lease) (r run, wait ti
 		return r, 0, err
 	}
 	defer e.archiving.give()
+	if unsettled, ok := warm.As[warm.Settler](e.Warm); ok {
+		n, err := unsettled.Unsettled(ctx)
+		if err != nil {
+			return r, 0, err
+		}
+		e.Recorder.FeedLag(n)
+	}
 	if r, err = e.nextRun(ctx); err != nil {
 		return r, 0, err
 	}

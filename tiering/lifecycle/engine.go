@@ -69,6 +69,8 @@ type Recorder interface {
 	// ArchiveLag is how many feed entries wait for the archive, and how old
 	// the oldest is.
 	ArchiveLag(entries int64, oldest time.Duration)
+	// FeedLag is how many committed transactions are not in the feed yet.
+	FeedLag(entries int64)
 	// MissingCopies is how many segments lack a copy.
 	MissingCopies(c tiering.Copy, segments int64)
 	// CopyChecked is one copy of a segment that was read back: sound, or what
@@ -89,6 +91,7 @@ type Recorder interface {
 type discard struct{}
 
 func (discard) ArchiveLag(int64, time.Duration)   {}
+func (discard) FeedLag(int64)                     {}
 func (discard) MissingCopies(tiering.Copy, int64) {}
 func (discard) CopyChecked(tiering.Copy, error)   {}
 func (discard) CopyRepaired(tiering.Copy, error)  {}

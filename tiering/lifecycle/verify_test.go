@@ -285,6 +285,7 @@ func TestSamplingRepairs(t *testing.T) {
 // checks counts what the engine records.
 type checks struct{ sound, bad, repaired int }
 
+func (c *checks) FeedLag(int64)                            {}
 func (c *checks) ArchiveLag(int64, time.Duration)          {}
 func (c *checks) MissingCopies(tiering.Copy, int64)        {}
 func (c *checks) Moved(tiering.Move, bool, error)          {}

@@ -68,6 +68,15 @@ func (s *Store) Stats(ctx context.Context) (st warm.Stats, err error) {
 	return st, nil
 }
 
+// Unsettled implements warm.Settler.
+func (s *Store) Unsettled(ctx context.Context) (n int64, err error) {
+	err = s.read(ctx, func(q querier) error {
+		n, err = number(ctx, q, `SELECT count(*) FROM (SELECT FROM outbox LIMIT $1) o`, statsBound)
+		return err
+	})
+	return n, err
+}
+
 // HighWater implements warm.Clock.
 func (s *Store) HighWater(ctx context.Context) (at time.Time, err error) {
 	err = s.read(ctx, func(q querier) error {
