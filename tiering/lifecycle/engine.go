@@ -170,7 +170,7 @@ func (e *Engine) Run(ctx context.Context) {
 		"sweep":     e.sweep,
 		"trim":      e.trim,
 		"verify":    e.sampleCopies,
-		"index":     e.indexQueries,
+		"queries":   e.indexQueries,
 		"memories":  e.index,
 	} {
 		wg.Add(1)

@@ -49,7 +49,7 @@ func (e *Engine) indexQueries(ctx context.Context, l warm.Lease) (time.Duration,
 // IndexQueries is what the worker does, now, for tests and operators. It fails
 // with lease_held where another daemon sees to indexes.
 func (e *Engine) IndexQueries(ctx context.Context) error {
-	_, err := e.underLease(ctx, "index", e.indexQueries)
+	_, err := e.underLease(ctx, "queries", e.indexQueries)
 	return err
 }
 
