@@ -18,7 +18,7 @@ import (
 //	openai+https://HOST/v1?model=M    a server; see openai.Parse
 //	none:                             no embedder: recall by words alone
 //
-// Empty means static. The analyzer is what the static embedder cuts texts up
+// Empty means static, and the colon may be left out where nothing follows. The analyzer is what the static embedder cuts texts up
 // with; nil means the English one. No server is asked yet. Errors are invalid.
 // An embedder with a Close method is closed by its owner.
 func Open(url string, a *text.Analyzer) (vector.Embedder, error) {
@@ -33,7 +33,11 @@ func Open(url string, a *text.Analyzer) (vector.Embedder, error) {
 		if err != nil {
 			return nil, err
 		}
-		return openai.New(o)
+		e, err := openai.New(o)
+		if err != nil {
+			return nil, err
+		}
+		return e, nil
 	}
 	return nil, tiering.Invalidf("the embedder has to be static:, openai+https://HOST/v1?model=NAME or none:")
 }

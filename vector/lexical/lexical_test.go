@@ -139,28 +139,23 @@ func TestCountsThatDoNotAgree(t *testing.T) {
 	}
 }
 
-// TestScores holds the laws of the score: it depends on neither the order of
-// hits, nor grows beyond its bound, and one hit more never lowers it.
+// TestScores holds the laws of the score: it does not depend on the order of
+// hits, and one hit more never lowers it.
 func TestScores(t *testing.T) {
 	c := index("tea cup table", "coffee cup", "tea pot milk", "run jog", "jog")
 	e := near{"tea": {{"coffe", 0.7}, {"milk", 0.5}}, "cup": {{"pot", 0.6}}, "run": {{"jog", 0.9}}}
 	p := c.plan(Analyse(&text.Analyzer{}, "tea cup run", e), Options{})
 	rapid.Check(t, func(t *rapid.T) {
 		var hits []Hit
-		var terms []int
 		for i := range p.Terms() {
 			if f := rapid.IntRange(0, 4).Draw(t, "freq"); f > 0 {
 				hits = append(hits, Hit{i, f})
-				terms = append(terms, i)
 			}
 		}
 		length := rapid.IntRange(1, 50).Draw(t, "length")
 		all := p.Score(hits, length)
 		if other := p.Score(rapid.Permutation(hits).Draw(t, "order"), length); other != all {
 			t.Fatalf("%v in another order %v", all, other)
-		}
-		if up := p.Upper(terms...); all > up {
-			t.Fatalf("%v is above its bound %v", all, up)
 		}
 		if len(hits) > 0 {
 			if fewer := p.Score(hits[1:], length); fewer > all {

@@ -1,8 +1,6 @@
 package lexical
 
 import (
-	"slices"
-
 	"github.com/tierd/tierd/vector/text"
 )
 
@@ -126,21 +124,4 @@ func (p *Plan) ScoreDocument(d text.Document) float64 {
 		return 0
 	}
 	return p.Score(hits, d.Length)
-}
-
-// Upper bounds Score of memories whose hits are all among terms, whatever their
-// length: what a store may use to leave out those that cannot be among the best.
-func (p *Plan) Upper(terms ...int) float64 {
-	best := make([]float64, p.groups)
-	for _, t := range terms {
-		for _, u := range p.uses[t] {
-			best[u.group] = max(best[u.group], u.factor*(p.params.K1+1))
-		}
-	}
-	slices.Sort(best)
-	sum := 0.0
-	for _, b := range best {
-		sum += b
-	}
-	return sum
 }

@@ -31,9 +31,15 @@ func (t *Table) Neighbours(i int, least float64, most int) []Near {
 		differing = int(float64(t.dims) * (1 - agreeing))
 	}
 	signs := t.signsOf(i)
+	n := len(signs)
 	var near []Near
 	for j := range t.Len() {
-		if j == i || differ(signs, t.signsOf(j)) > differing {
+		other := t.signs[j*n : j*n+n]
+		d := 0
+		for k, x := range signs {
+			d += bits.OnesCount64(x ^ other[k])
+		}
+		if d > differing || j == i {
 			continue
 		}
 		if s := float64(dot(row, t.row(j))) * scale * float64(t.scale[j]); s >= least {
@@ -53,14 +59,6 @@ func (t *Table) Neighbours(i int, least float64, most int) []Near {
 func (t *Table) signsOf(i int) []uint64 {
 	n := (t.dims + 63) / 64
 	return t.signs[i*n : (i+1)*n]
-}
-
-func differ(a, b []uint64) int {
-	n := 0
-	for k, x := range a {
-		n += bits.OnesCount64(x ^ b[k])
-	}
-	return n
 }
 
 // Cache keeps what was computed for the words that were asked for last: between
