@@ -14,8 +14,7 @@ import (
 )
 
 // standard is recall as it is without any option, in memory.
-func standard() *Reference {
-	e := static.New(nil)
+func standard(e *static.Embedder) *Reference {
 	return &Reference{Embedder: e, Expander: e}
 }
 
@@ -45,10 +44,11 @@ func TestGate(t *testing.T) {
 	if len(set.Conversations) != len(atLeast) {
 		t.Fatalf("%d conversations", len(set.Conversations))
 	}
+	e := static.New(nil)
 	for _, c := range set.Conversations {
 		t.Run(c.ID, func(t *testing.T) {
 			one := Set{Conversations: []Conversation{c}}
-			report := measure(t, one, standard(), Modes()...)
+			report := measure(t, one, standard(e), Modes()...)
 			got := report.Overall(Default)
 			for i, k := range Depths() {
 				if got.Recall[i] < atLeast[c.ID][i] {
@@ -60,7 +60,7 @@ func TestGate(t *testing.T) {
 					t.Errorf("%s alone finds more: %.1f against %.1f", arm, alone.Recall[0], got.Recall[0])
 				}
 			}
-			ageless := standard()
+			ageless := standard(e)
 			ageless.Rank.Recency = -1
 			if cost := measure(t, one, ageless, Default).Overall(Default).Recall[1] - got.Recall[1]; cost > 0.5 {
 				t.Errorf("recency costs %.1f at 10", cost)
@@ -80,18 +80,19 @@ func TestLoCoMo(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := measure(t, set, standard(), Modes()...).Overall(Default)
+	e := static.New(nil)
+	got := measure(t, set, standard(e), Modes()...).Overall(Default)
 	for i, least := range []float64{63, 71.5, 78} {
 		if got.Recall[i] < least {
 			t.Errorf("recall@%d is %.1f, want %.1f", Depths()[i], got.Recall[i], least)
 		}
 	}
-	ageless := standard()
+	ageless := standard(e)
 	ageless.Rank.Recency = -1
 	if cost := measure(t, set, ageless, Default).Overall(Default).Recall[1] - got.Recall[1]; cost > 0.5 {
 		t.Errorf("recency costs %.1f at 10", cost)
 	}
-	ranks := standard()
+	ranks := standard(e)
 	ranks.Rank.Fusion = rank.Ranks
 	measure(t, set, ranks, Default)
 }
@@ -223,7 +224,7 @@ left out: 2 questions without valid evidence, 0 whose labels are disputed
 }
 
 func TestAConversationThatIsNotThere(t *testing.T) {
-	if _, err := standard().Search(t.Context(), Search{Conversation: "x"}); err == nil {
+	if _, err := (&Reference{}).Search(t.Context(), Search{Conversation: "x"}); err == nil {
 		t.Error("no error")
 	}
 }
