@@ -119,6 +119,10 @@ type Recall struct {
 	Mode       RecallMode      `json:"mode,omitempty"`
 	Deep       bool            `json:"deep,omitempty"`       // search dormant vectors too
 	Superseded bool            `json:"superseded,omitempty"` // also what holds no more
+	// Plain searches words by BM25 alone, without words of like meaning, sessions
+	// and speakers, and leaves out recency, importance and use: a yardstick, for
+	// measurements of a node in this process.
+	Plain bool `json:"-"`
 }
 
 // MaxWalkDepth is the largest Depth of a walk.

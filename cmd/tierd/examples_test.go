@@ -42,6 +42,8 @@ func newExampleWorld(t *testing.T) *exampleWorld {
 	}
 	for name, text := range map[string]string{
 		"plan.json":    `{"step":4}`,
+		"conversations.jsonl": `{"conversation":"c","id":"t1","text":"I sold my boat","speaker":"Ann","session":"s1"}
+{"conversation":"c","question":"What did Ann sell?","evidence":["t1"]}`,
 		"agents.jsonl": `{"namespace":"agents","id":"imported","data":{"n":1}}`,
 		"tierd.yaml":   "log_level: warn\n",
 	} {
