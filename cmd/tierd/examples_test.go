@@ -41,7 +41,7 @@ func newExampleWorld(t *testing.T) *exampleWorld {
 		t.Fatal(err)
 	}
 	for name, text := range map[string]string{
-		"plan.json":    `{"step":4}`,
+		"plan.json": `{"step":4}`,
 		"conversations.jsonl": `{"conversation":"c","id":"t1","text":"I sold my boat","speaker":"Ann","session":"s1"}
 {"conversation":"c","question":"What did Ann sell?","evidence":["t1"]}`,
 		"agents.jsonl": `{"namespace":"agents","id":"imported","data":{"n":1}}`,
