@@ -40,7 +40,7 @@ type Embedders interface {
 // The bounds of a recall.
 const (
 	defaultRecall = 10
-	recallDepth   = 300  // of each arm at first
+	recallDepth   = 100  // of the answer at first
 	recallGrowth  = 8    // times that, while too few of what was found may be answered
 	recallKeys    = 2000 // what a filter lets through, up to which the arms look at it alone
 	maxNamespaces = 100

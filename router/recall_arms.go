@@ -3,6 +3,7 @@ package router
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"time"
 
@@ -18,9 +19,9 @@ import (
 // arms are the two searches of one recall.
 type arms struct {
 	*core
+	query   string
 	scope   vector.Scope
 	options rank.Options
-	query   string
 	now     time.Time
 	deep    bool
 
@@ -36,8 +37,12 @@ func (a *arms) partial() bool { return len(a.missing) > 0 }
 
 // newArms prepares both: the words' plan, and the query's vector.
 func (r *Router) newArms(ctx context.Context, q tiering.Recall, s vector.Scope) (*arms, error) {
-	a := &arms{core: r.core, scope: s, options: r.Memories.Rank.WithDefaults(), query: q.Query, now: r.Clock(), deep: q.Deep}
-	words := lexical.Analyse(r.Memories.Entries.Analyzer, q.Query, r.Memories.Expander)
+	a := &arms{core: r.core, query: q.Query, scope: s, options: r.Memories.Rank.WithDefaults(), now: r.Clock(), deep: q.Deep}
+	expander := r.Memories.Expander
+	if q.Plain {
+		expander, a.options = nil, plainRank()
+	}
+	words := lexical.Analyse(r.Memories.Entries.Analyzer, q.Query, expander)
 	if q.Mode != tiering.RecallVector {
 		a.words = words
 	}
@@ -60,6 +65,11 @@ func (r *Router) newArms(ctx context.Context, q tiering.Recall, s vector.Scope) 
 		a.weight = 1
 	}
 	return a, nil
+}
+
+// plainRank switches off what is ranked by besides the arms themselves.
+func plainRank() rank.Options {
+	return rank.Options{Next: -1, Previous: -1, Session: -1, Speaker: -1, Recency: -1, Importance: -1, Use: -1}.WithDefaults()
 }
 
 // embed makes the query's vector, in the space that is searched.
@@ -112,6 +122,10 @@ type ranked struct {
 	score tiering.MatchScore
 }
 
+// wordsDepth is how much deeper the words' arm looks than the answer: memories
+// beside one another add to each other's scores.
+const wordsDepth = 5
+
 // search looks depth deep with each arm and ranks what they find; more is false
 // when there is nothing else to find.
 func (a *arms) search(ctx context.Context, depth int) (out []ranked, more bool, err error) {
@@ -119,7 +133,7 @@ func (a *arms) search(ctx context.Context, depth int) (out []ranked, more bool, 
 	g, gctx := errgroup.WithContext(ctx)
 	if len(a.words.Terms) > 0 {
 		g.Go(func() (err error) {
-			words, err = a.Memories.Index.Words(gctx, a.scope, a.words, depth)
+			words, err = a.Memories.Index.Words(gctx, a.scope, a.words, wordsDepth*depth)
 			return err
 		})
 	}
@@ -132,71 +146,92 @@ func (a *arms) search(ctx context.Context, depth int) (out []ranked, more bool, 
 	if err := g.Wait(); err != nil {
 		return nil, false, err
 	}
-	more = len(words) == depth || len(near) == depth
-	out, err = a.rank(ctx, words, near)
-	return out, more, err
+	found := merge(words, near)
+	if err := a.addNeighbours(ctx, found); err != nil {
+		return nil, false, err
+	}
+	more = len(words) == wordsDepth*depth || len(near) == depth
+	return a.rank(found, depth), more, nil
 }
 
-// rank puts both arms together, in the context of their sessions.
-func (a *arms) rank(ctx context.Context, words, near []vector.Hit) ([]ranked, error) {
-	hits := map[string]vector.Hit{}
-	at := map[string]int{}
-	var candidates []rank.Candidate[string]
-	candidate := func(h vector.Hit) *rank.Candidate[string] {
-		id := h.Key.Namespace + "\x00" + h.Key.ID
-		i, ok := at[id]
-		if !ok {
-			i = len(candidates)
-			at[id], hits[id] = i, h
-			candidates = append(candidates, rank.Candidate[string]{
-				ID: id, Session: sessionOf(h), Position: h.At.UnixMicro(), Speaker: h.Speaker,
-				Signals: rank.Signals{
-					Ageless: h.Type == tiering.MemoryFact, Created: created(h), LastUsed: h.UsedAt, Uses: h.Uses, Importance: h.Importance,
-				},
-			})
-		}
-		return &candidates[i]
-	}
+// candidate is a memory with what each arm says of it.
+type candidate struct {
+	vector.Hit
+	words  float64
+	near   bool
+	cosine float64
+}
+
+// merge joins what the arms found, by key.
+func merge(words, near []vector.Hit) map[tiering.Key]*candidate {
+	found := map[tiering.Key]*candidate{}
 	for _, h := range words {
-		candidate(h).Lexical = h.Score
+		found[h.Key] = &candidate{Hit: h, words: h.Score}
 	}
 	for _, h := range near {
-		c := candidate(h)
-		c.Similar, c.Similarity = true, h.Score
+		c := found[h.Key]
+		if c == nil {
+			c = &candidate{Hit: h}
+			found[h.Key] = c
+		}
+		c.near, c.cosine = true, h.Score
 	}
-	around, err := a.around(ctx, slices.Concat(words, near[:min(len(near), a.options.Depth)]))
+	return found
+}
+
+// addNeighbours adds the memories before and after each one in its session.
+func (a *arms) addNeighbours(ctx context.Context, found map[tiering.Key]*candidate) error {
+	var hits []vector.Hit
+	for _, c := range found {
+		if c.Session != "" {
+			hits = append(hits, c.Hit)
+		}
+	}
+	if len(hits) == 0 || a.options.Next < 0 && a.options.Previous < 0 {
+		return nil
+	}
+	slices.SortFunc(hits, func(x, y vector.Hit) int { return x.Key.Compare(y.Key) })
+	around, err := a.Memories.Index.Around(ctx, a.scope, hits)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	for _, adjacent := range around {
 		for _, h := range []*vector.Hit{adjacent.Before, adjacent.After} {
-			if h != nil {
-				candidate(*h)
+			if h != nil && found[h.Key] == nil {
+				found[h.Key] = &candidate{Hit: *h}
 			}
 		}
 	}
-	slices.SortFunc(candidates, func(x, y rank.Candidate[string]) int { return cmp.Compare(x.ID, y.ID) })
-	matches := rank.Rank(rank.Query{Text: a.query, VectorWeight: a.weight, Now: a.now}, candidates, a.options)
-	out := make([]ranked, 0, len(matches))
-	for _, m := range matches {
-		out = append(out, ranked{hit: hits[m.ID], score: tiering.MatchScore{
-			Total: m.Total, Relevance: m.Relevance, Recency: m.Recency, Importance: m.Importance, Use: m.Use,
-			Words: m.Lexical, WordsRank: m.LexicalRank, Vector: m.Similarity, VectorRank: m.VectorRank,
-		}})
-	}
-	return out, nil
+	return nil
 }
 
-// around finds the neighbours of what has a session, where they matter.
-func (a *arms) around(ctx context.Context, found []vector.Hit) ([]vector.Adjacent, error) {
-	if a.options.Next < 0 && a.options.Previous < 0 {
-		return nil, nil
+// rank orders what was found.
+func (a *arms) rank(found map[tiering.Key]*candidate, depth int) []ranked {
+	sorted := slices.SortedFunc(maps.Values(found), func(x, y *candidate) int {
+		return cmp.Or(x.At.Compare(y.At), x.Key.Compare(y.Key)) // in the order of remembering
+	})
+	at := make(map[string]*candidate, len(sorted))
+	candidates := make([]rank.Candidate[string], len(sorted))
+	for i, c := range sorted {
+		id := c.Key.Namespace + "\x00" + c.Key.ID
+		at[id] = c
+		candidates[i] = rank.Candidate[string]{
+			ID: id, Session: sessionOf(c.Hit), Position: c.At.UnixMicro(), Speaker: c.Speaker,
+			Lexical: c.words, Similar: c.near, Similarity: c.cosine,
+			Signals: rank.Signals{Ageless: c.Type == tiering.MemoryFact, Created: c.At, LastUsed: c.UsedAt, Uses: c.Uses, Importance: c.Importance},
+		}
 	}
-	found = slices.DeleteFunc(found, func(h vector.Hit) bool { return h.Session == "" })
-	if len(found) == 0 {
-		return nil, nil
+	o := a.options
+	o.Depth = max(o.Depth, depth)
+	matches := rank.Rank(rank.Query{Text: a.query, VectorWeight: a.weight, Now: a.now}, candidates, o)
+	out := make([]ranked, len(matches))
+	for i, m := range matches {
+		out[i] = ranked{hit: at[m.ID].Hit, score: tiering.MatchScore{
+			Total: m.Total, Relevance: m.Relevance, Recency: m.Recency, Importance: m.Importance, Use: m.Use,
+			Words: m.Lexical, WordsRank: m.LexicalRank, Vector: m.Similarity, VectorRank: m.VectorRank,
+		}}
 	}
-	return a.Memories.Index.Around(ctx, a.scope, found)
+	return out
 }
 
 // sessionOf tells sessions of several namespaces apart.
@@ -205,12 +240,4 @@ func sessionOf(h vector.Hit) string {
 		return ""
 	}
 	return h.Key.Namespace + "\x00" + h.Session
-}
-
-// created is when a memory began to age: an event when it happened.
-func created(h vector.Hit) time.Time {
-	if !h.At.IsZero() {
-		return h.At
-	}
-	return h.CreatedAt
 }
