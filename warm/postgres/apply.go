@@ -17,7 +17,9 @@ type entry struct {
 	body  packed // of the version that stands, where it was asked for
 	// changed and remade say that the row, and its version, are new.
 	changed, remade bool
-	fresh           bool // the row is written already
+	fresh           bool                 // the row is written already
+	stood           bool                 // there was a head before: what hangs on it may be there
+	memory          *tiering.MemoryEntry // what the last version came with
 }
 
 // requestKey names an idempotency row.
@@ -152,7 +154,7 @@ func (s *state) carryOut(ns *space, c *warm.Change, i int, e *entry, bodies []pa
 	if r.Status == warm.Done {
 		e.changed = true
 		if row.Op.Versioned() {
-			e.remade = true
+			e.remade, e.memory = true, row.Memory
 			v := versionRow{entry: e, head: r.Head}
 			if bodies != nil {
 				v.body = bodies[i]

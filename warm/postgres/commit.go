@@ -45,7 +45,7 @@ func (s *Store) Commit(ctx context.Context, b *warm.Batch) ([][]warm.Result, err
 
 // commitBatch takes the way that suits the batch.
 func (s *Store) commitBatch(ctx context.Context, b *warm.Batch, keys []tiering.Key, names map[nsKey]spaceID, bodies [][]packed) ([][]warm.Result, bool, error) {
-	if plainPuts(b.Changes, names) {
+	if !rememberers(names) && plainPuts(b.Changes, names) {
 		return s.commitPuts(ctx, b, names, bodies)
 	}
 	w := want{keys: keys, lock: true}

@@ -213,7 +213,8 @@ func (s *Store) CountErase(ctx context.Context, sel warm.Selector) (e warm.Erasu
 // log and in its backups is out of a client's reach, and of version 1's scope.
 func (s *Store) Scrub(ctx context.Context) error {
 	return onConn(ctx, s.url, func(c *pgx.Conn) error {
-		_, err := c.Exec(ctx, `VACUUM head, version, projection, tombstone, batch, request, location, erasure, erasure_key`)
+		_, err := c.Exec(ctx, `VACUUM head, version, projection, tombstone, batch, request, location, erasure, erasure_key,
+			memory, memory_link, memory_fresh, memory_vector, memory_dormant, memory_delta, memory_frequency`)
 		return err
 	})
 }

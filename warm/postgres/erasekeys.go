@@ -237,6 +237,7 @@ func (t *txn) take(o *order, key tiering.Key, f footprint) error {
 	o.Versions += f.versions
 	o.Bytes += f.bytes
 	if f.whole {
+		t.s.queueDrops(b, []int64{f.kid}, [][]byte{{}})
 		b.Queue(`DELETE FROM head WHERE kid = $1`, f.kid)
 		b.Queue(`DELETE FROM projection WHERE kid = $1`, f.kid)
 		b.Queue(`DELETE FROM location WHERE tenant = $1 AND namespace = $2 AND id = $3`, key.Tenant, key.Namespace, []byte(key.ID))

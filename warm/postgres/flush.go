@@ -38,10 +38,17 @@ func docText(body []byte) *string {
 // one round trip.
 func (t *txn) flush(st *state, id uuid.UUID, results [][]warm.Result, plain bool) error {
 	b := &pgx.Batch{}
+	set, drop, unless := st.memoryChanges()
+	t.s.queueDrops(b, drop, unless)
+	t.s.queueEntries(b, &set)
 	st.queue(b, id, results, plain)
 	b.Queue(`COMMIT`)
 	t.sent = true
-	return t.conn.SendBatch(t.ctx, b).Close()
+	err := t.conn.SendBatch(t.ctx, b).Close()
+	if err == nil {
+		t.s.vectorSpaces.note(set.vectors.space)
+	}
+	return err
 }
 
 // queue puts everything that st became into b.

@@ -42,6 +42,7 @@ func (r *headRow) entry(key tiering.Key) entry {
 		return e
 	}
 	f := *r.flags
+	e.stood = true
 	e.query = f&flagQuery != 0
 	e.head = warm.Head{
 		Key: key, Op: tiering.Op(*r.op), Version: *r.version, Revision: *r.revision,

@@ -6,6 +6,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
 
@@ -90,6 +91,11 @@ func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped
 		alive, err := t.yes(`SELECT EXISTS (SELECT 1 FROM head WHERE nid = $1 AND op = 1 AND (expires = 0 OR expires > $2 OR flags & 1 = 1))`, row.nid, micros(t.now))
 		if err != nil || alive {
 			return orRollback(err)
+		}
+		if row.kind == tiering.KindMemory {
+			if err := t.dropMemoriesOf(row.nid); err != nil {
+				return err
+			}
 		}
 		dropped, row.deleted = true, true
 		return t.storeSpace(row)

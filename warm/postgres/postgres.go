@@ -72,24 +72,28 @@ type Store struct {
 	// database's schemas share.
 	lockClass int32
 	spaces    spaceCache
-	seams     seams
-	looseBump bool         // for a test that needs a bump that waits for nobody
-	refused   atomic.Int64 // projections that the server did not take
-	last      atomic.Int64 // the last feed position that was seen
-	news      signal       // a position was given out
-	commits   chan struct{}
-	closing   chan struct{}
-	closed    sync.Once
-	working   sync.WaitGroup
+	// vectorSchema is where pgvector lies.
+	vectorSchema string
+	vectorSpaces vectorSpaces
+	seams        seams
+	looseBump    bool         // for a test that needs a bump that waits for nobody
+	refused      atomic.Int64 // projections that the server did not take
+	last         atomic.Int64 // the last feed position that was seen
+	news         signal       // a position was given out
+	commits      chan struct{}
+	closing      chan struct{}
+	closed       sync.Once
+	working      sync.WaitGroup
 }
 
 // seams are where tests of races step in, or put a naive variant in the place
 // of what holds. The zero value is tierd.
 type seams struct {
-	statsBound   int64                                          // 0: the constant
-	wholeBatches bool                                           // a batch of which a row is refused is refused
-	looseLeases  bool                                           // an old token is trusted
-	purge        func(t *txn, raise, remove func() error) error // calls both
+	statsBound    int64                                          // 0: the constant
+	wholeBatches  bool                                           // a batch of which a row is refused is refused
+	looseLeases   bool                                           // an old token is trusted
+	looseMemories bool                                           // an index entry needs no live head of its digest
+	purge         func(t *txn, raise, remove func() error) error // calls both
 }
 
 var _ warm.Store = (*Store)(nil)
@@ -176,8 +180,9 @@ func (s *Store) identify(ctx context.Context) error {
 	var epoch string
 	var half bool
 	var last int64
-	err := s.readers.QueryRow(ctx, `SELECT m.word, EXISTS (SELECT 1 FROM meta WHERE name = 'restoring'), hashtext('tierd.' || current_schema()), q.last
-		FROM meta m, sequencer q WHERE m.name = 'epoch'`).Scan(&epoch, &half, &s.lockClass, &last)
+	err := s.readers.QueryRow(ctx, `SELECT m.word, EXISTS (SELECT 1 FROM meta WHERE name = 'restoring'), hashtext('tierd.' || current_schema()), q.last,
+		(SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector')
+		FROM meta m, sequencer q WHERE m.name = 'epoch'`).Scan(&epoch, &half, &s.lockClass, &last, &s.vectorSchema)
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,8 @@ import (
 var errHalfRestored = tiering.Errorf(tiering.CodeUnavailable, "its rebuild was cut short and it holds a part of the data only: run `tierd rebuild` again")
 
 // contents are the tables that an empty store has no row in.
-var contents = []string{"namespace", "head", "version", "projection", "tombstone", "batch", "outbox", "feed", "request", "segment", "location", "erasure", "erasure_segment", "erasure_key", "query_index"}
+var contents = []string{"namespace", "head", "version", "projection", "tombstone", "batch", "outbox", "feed", "request", "segment", "location", "erasure", "erasure_segment", "erasure_key",
+	"memory", "memory_link", "memory_space", "memory_fresh", "memory_vector", "memory_dormant", "memory_delta", "memory_count", "memory_frequency", "query_index"}
 
 const restoring = `SELECT EXISTS (SELECT 1 FROM meta WHERE name = 'restoring')`
 
@@ -42,7 +43,7 @@ func (s *Store) BeginRestore(ctx context.Context, epoch string, floor int64) err
 				return tiering.Errorf(tiering.CodeWrongKind, "the database is not empty (it has a row in %s): rebuild into a new one", table)
 			}
 		}
-		for _, q := range []string{`DELETE FROM position`, `UPDATE sequencer SET last = 0, trimmed = 0`} {
+		for _, q := range []string{`DELETE FROM position`, `DELETE FROM meta WHERE name IN ('embedding_active', 'embedding_target')`, `UPDATE sequencer SET last = 0, trimmed = 0`} {
 			if _, err := t.exec(q); err != nil {
 				return err
 			}
@@ -53,6 +54,7 @@ func (s *Store) BeginRestore(ctx context.Context, epoch string, floor int64) err
 	})
 	if err == nil {
 		s.spaces.clear()
+		s.vectorSpaces.clear()
 		s.epoch.Store(&epoch)
 		s.last.Store(0)
 	}

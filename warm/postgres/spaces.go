@@ -51,6 +51,18 @@ type spaceCache struct {
 type spaceID struct {
 	nid     int32
 	written bool // kind and class are fixed: nothing is to be noted with a write
+	mind    bool // its kind is memory
+}
+
+// rememberers reports whether a namespace is of memories: a write there changes
+// more than documents.
+func rememberers(names map[nsKey]spaceID) bool {
+	for _, id := range names {
+		if id.mind {
+			return true
+		}
+	}
+	return false
 }
 
 func (c *spaceCache) get(k nsKey) (spaceID, bool) {
@@ -114,11 +126,11 @@ func (s *Store) number(ctx context.Context, names map[nsKey]spaceID) error {
 }
 
 func (s *Store) findSpaces(ctx context.Context, q querier, tenants, list []string, names map[nsKey]spaceID) error {
-	return each(ctx, q, `SELECT n.tenant, n.name, n.nid, n.written FROM unnest($1::text[], $2::text[]) t(tenant, name)
+	return each(ctx, q, `SELECT n.tenant, n.name, n.nid, n.written, n.kind = 'memory' FROM unnest($1::text[], $2::text[]) t(tenant, name)
 		JOIN namespace n ON n.tenant = t.tenant AND n.name = t.name`, []any{tenants, list}, func(row pgx.Rows) error {
 		var k nsKey
 		var id spaceID
-		if err := row.Scan(&k.tenant, &k.name, &id.nid, &id.written); err != nil {
+		if err := row.Scan(&k.tenant, &k.name, &id.nid, &id.written, &id.mind); err != nil {
 			return err
 		}
 		names[k] = id

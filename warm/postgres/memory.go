@@ -1,0 +1,217 @@
+package postgres
+
+import (
+	"context"
+	"strings"
+	"sync"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+var _ warm.Memories = (*Store)(nil)
+
+// lockEmbedding is a lock's number, in the class of the store's locks.
+const lockEmbedding = -3
+
+// vectorSpaces are the names of embedding spaces that have a row. There are
+// few, and they stay.
+type vectorSpaces struct {
+	mu    sync.RWMutex
+	known map[string]bool
+}
+
+func (v *vectorSpaces) note(names []string) {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.known == nil {
+		v.known = map[string]bool{}
+	}
+	for _, n := range names {
+		v.known[n] = true
+	}
+}
+
+func (v *vectorSpaces) clear() {
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	v.known = nil
+}
+
+// knowsSpaces reports whether all names are known to have a row.
+func (s *Store) knowsSpaces(names []string) bool {
+	s.vectorSpaces.mu.RLock()
+	defer s.vectorSpaces.mu.RUnlock()
+	for _, n := range names {
+		if !s.vectorSpaces.known[n] {
+			return false
+		}
+	}
+	return true
+}
+
+// vectorSQL puts the schema of pgvector into a statement: it need not be in the
+// search path.
+func (s *Store) vectorSQL(sql string) string {
+	quoted := pgx.Identifier{s.vectorSchema}.Sanitize()
+	return strings.NewReplacer("{{vector}}", quoted+".vector", "{{schema}}", quoted).Replace(sql)
+}
+
+// dropMemoriesOf removes the entries of a namespace's dead heads, which are all
+// it has: of memories that expired and that no sweep has met.
+func (t *txn) dropMemoriesOf(nid int32) error {
+	var kids []int64
+	var all [][]byte
+	err := t.each(`SELECT kid FROM memory WHERE nid = $1`, []any{nid}, func(row pgx.Rows) error {
+		var kid int64
+		err := row.Scan(&kid)
+		kids, all = append(kids, kid), append(all, []byte{})
+		return err
+	})
+	if err != nil || len(kids) == 0 {
+		return err
+	}
+	b := &pgx.Batch{}
+	t.s.queueDrops(b, kids, all)
+	return t.conn.SendBatch(t.ctx, b).Close()
+}
+
+// SetMemory implements warm.Memories.
+func (s *Store) SetMemory(ctx context.Context, key tiering.Key, m tiering.MemoryEntry) (bool, error) {
+	var spaces []string
+	done, err := s.onMemory(ctx, key, m.Digest, false, func(t *txn, e entry, nid int32) error {
+		var set memoryRows
+		set.add(e.kid, nid, e.head.User, &m, true)
+		spaces = set.vectors.space
+		b := &pgx.Batch{}
+		s.queueEntries(b, &set)
+		return t.conn.SendBatch(t.ctx, b).Close()
+	})
+	if done {
+		s.vectorSpaces.note(spaces)
+	}
+	return done, err
+}
+
+// AddVector implements warm.Memories.
+func (s *Store) AddVector(ctx context.Context, key tiering.Key, d tiering.Digest, v tiering.MemoryVector, status tiering.IndexStatus) (bool, error) {
+	done, err := s.onMemory(ctx, key, d, true, func(t *txn, e entry, nid int32) error {
+		var r vectorRows
+		r.add(e.kid, nid, e.head.User, v)
+		b := &pgx.Batch{}
+		b.Queue(`UPDATE memory SET status = $2, attempts = 0 WHERE kid = $1`, e.kid, statusNumber(status))
+		b.Queue(s.vectorSQL(wakeMemories), []int64{e.kid})
+		s.queueVectors(b, &r, &r)
+		return t.conn.SendBatch(t.ctx, b).Close()
+	})
+	if done {
+		s.vectorSpaces.note([]string{v.Space})
+	}
+	return done, err
+}
+
+// NoteFailure implements warm.Memories.
+func (s *Store) NoteFailure(ctx context.Context, key tiering.Key, d tiering.Digest, failed bool) error {
+	_, err := s.onMemory(ctx, key, d, true, func(t *txn, e entry, _ int32) error {
+		status := statusPending
+		if failed {
+			status = statusFailed
+		}
+		_, err := t.exec(`UPDATE memory SET attempts = attempts + 1, status = $2 WHERE kid = $1`, e.kid, status)
+		return err
+	})
+	return err
+}
+
+// onMemory locks the head of key, and runs fn if it is live, of digest d and,
+// where entered says so, has an entry.
+func (s *Store) onMemory(ctx context.Context, key tiering.Key, d tiering.Digest, entered bool, fn func(*txn, entry, int32) error) (done bool, err error) {
+	names, err := s.numbered(ctx, []tiering.Key{key})
+	nid := names[spaceOf(key)].nid
+	if err != nil || nid == 0 {
+		return false, s.explain(err)
+	}
+	done, err = s.move(ctx, key, func(t *txn, e entry) (bool, error) {
+		if !s.seams.looseMemories && (!e.head.Live(t.now) || e.head.Digest != d) {
+			return false, nil
+		}
+		if entered {
+			there, err := t.yes(`SELECT EXISTS (SELECT FROM memory WHERE kid = $1 AND (body = $2 OR $3) FOR UPDATE)`, e.kid, d[:], s.seams.looseMemories)
+			if err != nil || !there && !s.seams.looseMemories {
+				return false, err
+			}
+		}
+		return true, fn(t, e, nid)
+	})
+	return done, err
+}
+
+// DropSpace implements warm.Memories. The rows of the memories are locked one
+// after the other, as by everybody who moves vectors.
+func (s *Store) DropSpace(ctx context.Context, space string, limit int) (dropped int, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		dropped = 0
+		sid, err := t.number(`SELECT sid FROM memory_space WHERE name = $1`, space)
+		if err != nil || sid == 0 {
+			return orRollback(err)
+		}
+		for _, table := range vectorTables {
+			if dropped >= limit {
+				return nil
+			}
+			var kids []int64
+			if err := t.each(`SELECT m.kid FROM memory m WHERE m.kid IN (SELECT v.kid FROM `+table+` v WHERE v.sid = $1 LIMIT $2) ORDER BY m.kid FOR UPDATE`, []any{sid, limit - dropped}, func(row pgx.Rows) error {
+				var kid int64
+				err := row.Scan(&kid)
+				kids = append(kids, kid)
+				return err
+			}); err != nil {
+				return err
+			}
+			n, err := t.exec(`DELETE FROM `+table+` WHERE sid = $1 AND kid = ANY ($2::bigint[])`, sid, kids)
+			if err != nil {
+				return err
+			}
+			dropped += int(n)
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	return dropped, nil
+}
+
+// Embedding implements warm.Memories.
+func (s *Store) Embedding(ctx context.Context) (e warm.Embedding, err error) {
+	err = s.read(ctx, func(q querier) error {
+		e, err = embedding(ctx, q)
+		return err
+	})
+	return e, err
+}
+
+func embedding(ctx context.Context, q querier) (e warm.Embedding, err error) {
+	err = q.QueryRow(ctx, `SELECT coalesce(max(word) FILTER (WHERE name = 'embedding_active'), ''), coalesce(max(word) FILTER (WHERE name = 'embedding_target'), '') FROM meta`).Scan(&e.Active, &e.Target)
+	return e, err
+}
+
+// SetEmbedding implements warm.Memories.
+func (s *Store) SetEmbedding(ctx context.Context, from, to warm.Embedding) (set bool, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		set = false
+		if _, err := t.exec(lockSpace, s.lockClass, lockEmbedding); err != nil {
+			return err
+		}
+		is, err := embedding(t.ctx, t.conn)
+		if err != nil || is != from {
+			return orRollback(err)
+		}
+		set = true
+		_, err = t.exec(`INSERT INTO meta (name, word) VALUES ('embedding_active', $1), ('embedding_target', $2) ON CONFLICT (name) DO UPDATE SET word = excluded.word`, to.Active, to.Target)
+		return err
+	})
+	return set && err == nil, err
+}
