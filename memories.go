@@ -12,8 +12,10 @@ import (
 	"github.com/tierd/tierd/vector/embed/static"
 	"github.com/tierd/tierd/vector/entry"
 	"github.com/tierd/tierd/vector/flat"
+	"github.com/tierd/tierd/vector/pgvector"
 	"github.com/tierd/tierd/vector/text"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/postgres"
 )
 
 // recall is what a node indexes and finds memories with. The zero value is that
@@ -51,6 +53,9 @@ func (t *tiers) openRecall(ctx context.Context, c Config, w warm.Store) (*recall
 	return r, nil
 }
 
+// recallConns is how many searches run at once in a shared warm store.
+const recallConns = 8
+
 // openIndex opens the index by the scheme of its URL: the default is that of the
 // warm store.
 func (t *tiers) openIndex(ctx context.Context, c Config, w warm.Store) (vector.Index, error) {
@@ -66,6 +71,21 @@ func (t *tiers) openIndex(ctx context.Context, c Config, w warm.Store) (vector.I
 		source, _ := memories.Source(w)
 		index, err := flat.Open(ctx, source, nil)
 		if err != nil {
+			return nil, tiering.Wrap(err, "open", tiering.Vector, tiering.Key{})
+		}
+		return index, nil
+	case name == "pgvector":
+		database, ok := warm.As[*postgres.Store](w)
+		if !ok {
+			return nil, tiering.Invalidf("pgvector: is in the warm store's PostgreSQL, and this one is none: use flat:")
+		}
+		pool, err := database.Pool(ctx, recallConns)
+		if err != nil {
+			return nil, tiering.Wrap(err, "open", tiering.Vector, tiering.Key{})
+		}
+		index, err := pgvector.Open(ctx, pool, &pgvector.Options{Clock: c.Clock})
+		if err != nil {
+			pool.Close()
 			return nil, tiering.Wrap(err, "open", tiering.Vector, tiering.Key{})
 		}
 		return index, nil

@@ -189,9 +189,3 @@ func (w *World) DropSpace(t testing.TB, space string) {
 		}
 	}
 }
-
-// Age implements vectortest.World for stores in which nothing is dormant.
-func (w *World) Age(t testing.TB, d time.Duration, _ ...tiering.Key) {
-	t.Helper()
-	w.Advance(d)
-}

@@ -42,7 +42,7 @@ func open(t testing.TB, o *flat.Options) *memorytest.World {
 func TestContract(t *testing.T) {
 	for name, o := range map[string]*flat.Options{"as it is": nil, "codes soon": {ExactUpTo: 20}} {
 		t.Run(name, func(t *testing.T) {
-			vectortest.Run(t, vectortest.Harness{Open: func(t *testing.T) vectortest.World { return open(t, o) }})
+			vectortest.Run(t, vectortest.Harness{Checks: 40, Open: func(t *testing.T) vectortest.World { return open(t, o) }})
 		})
 	}
 }

@@ -91,7 +91,7 @@ func testNearest(t *testing.T, h Harness) {
 		{"a space that nobody has", "test:none:3", unit(1, 0, 0), 10},
 		{"other dimensions", space, unit(1, 0), 10},
 	} {
-		t.Run(c.name, func(t *testing.T) { b.check(c.name, everything(), c.space, c.v, ask("one six"), c.limit) })
+		t.Run(c.name, func(t *testing.T) { b.on(t).check(c.name, everything(), c.space, c.v, ask("one six"), c.limit) })
 	}
 	for _, v := range [][]float32{nil, {0, 0, 0}, {float32(math.NaN()), 0, 0}, {float32(math.Inf(1)), 0, 0}} {
 		hits, err := b.w.Index().Nearest(t.Context(), everything(), space, v, 10, false)
@@ -169,7 +169,7 @@ func testScopes(t *testing.T, h Harness) {
 			s := everything()
 			c.set(&s)
 			for _, limit := range []int{3, 100} {
-				b.check(c.name, s, space, unit(1, 2, 3), ask("word w1 w2"), limit)
+				b.on(t).check(c.name, s, space, unit(1, 2, 3), ask("word w1 w2"), limit)
 			}
 		})
 	}
@@ -189,14 +189,14 @@ func testWords(t *testing.T, h Harness) {
 	} {
 		t.Run(q, func(t *testing.T) {
 			for _, limit := range []int{2, 100} {
-				b.check(q, everything(), space, unit(1, 0, 0), ask(q), limit)
+				b.on(t).check(q, everything(), space, unit(1, 0, 0), ask(q), limit)
 			}
 		})
 	}
 	t.Run("weights", func(t *testing.T) {
 		q := ask("cat dog")
 		q.Terms[0].Weight = 0.3
-		b.check("weights", everything(), space, unit(1, 0, 0), q, 10)
+		b.on(t).check("weights", everything(), space, unit(1, 0, 0), q, 10)
 	})
 	t.Run("counts", func(t *testing.T) {
 		two := everything()
@@ -216,7 +216,7 @@ func testWords(t *testing.T, h Harness) {
 				t.Errorf("counts are %s, %v, want %s", got, err, c.want)
 			}
 		}
-		b.check("both", two, space, unit(1, 0, 0), ask("cat the"), 10)
+		b.on(t).check("both", two, space, unit(1, 0, 0), ask("cat the"), 10)
 	})
 }
 
@@ -319,7 +319,6 @@ func testCoherence(t *testing.T, h Harness) {
 				b.items[k] = it
 			}
 		}},
-		{"idle, and deep", func(b *bench) { b.w.Age(b, 0, k) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			for _, settled := range []bool{false, true} {

@@ -26,6 +26,9 @@ func open(t *testing.T, h Harness) *bench {
 	return &bench{TB: t, w: h.Open(t), items: map[tiering.Key]vector.Item{}}
 }
 
+// on is b for a subtest.
+func (b *bench) on(t *testing.T) *bench { return &bench{TB: t, w: b.w, items: b.items} }
+
 // remember commits memories.
 func (b *bench) remember(ms ...Memory) {
 	b.Helper()

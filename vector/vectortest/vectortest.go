@@ -4,6 +4,7 @@
 package vectortest
 
 import (
+	"slices"
 	"testing"
 	"time"
 
@@ -41,14 +42,17 @@ type World interface {
 	Erase(t testing.TB, tenant, user string)
 	// DropSpace removes all vectors of a space.
 	DropSpace(t testing.TB, space string)
-	// Age makes memories idle for the given time, as far as the store can tell.
-	Age(t testing.TB, d time.Duration, keys ...tiering.Key)
 }
 
 // Harness is an index under test.
 type Harness struct {
 	// Open opens a world of its own; the test closes it.
 	Open func(t *testing.T) World
+	// Areas are the subtests to run; nil: all.
+	Areas []string
+	// Checks bounds how many sequences the machine runs; 0: as many as rapid is
+	// told to.
+	Checks int
 	// Large is how many vectors the test of many has; 0: 3,000.
 	Large int
 }
@@ -67,6 +71,9 @@ func Run(t *testing.T, h Harness) {
 		{"many", testMany},
 		{"machine", testMachine},
 	} {
+		if h.Areas != nil && !slices.Contains(h.Areas, a.name) {
+			continue
+		}
 		t.Run(a.name, func(t *testing.T) { a.run(t, h) })
 	}
 }

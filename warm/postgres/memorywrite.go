@@ -138,7 +138,7 @@ const (
 	wakeMemories = `WITH w AS (DELETE FROM memory_dormant WHERE kid = ANY ($1::bigint[]) RETURNING kid, sid, nid, owner, v)
 		INSERT INTO memory_fresh (kid, sid, nid, owner, v) SELECT kid, sid, nid, owner, v::{{vector}} FROM w ON CONFLICT (kid, sid) DO NOTHING`
 	dropLinks     = `DELETE FROM memory_link WHERE kid = ANY ($1::bigint[])`
-	upsertEntries = `WITH t AS (SELECT t.*, ($21::bigint[])[t.ta:t.tb] AS tids, ($22::int[])[t.fa:t.fb] AS freqs
+	upsertEntries = `WITH t AS (SELECT t.*, coalesce(($21::bigint[])[t.ta:t.tb], '{}') AS tids, coalesce(($22::int[])[t.fa:t.fb], '{}') AS freqs
 			FROM unnest($1::bigint[], $2::int[], $3::int[], $4::int[], $5::smallint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::bigint[], $10::bigint[], $11::float8[],
 				$12::bytea[], $13::bytea[], $14::bytea[], $15::text[], $16::text[], $17::text[], $18::text[], $19::text[], $23::int[], $24::int[], $25::int[], $26::int[])
 			t(kid, nid, length, analyzer, status, at, until, ends, used, uses, importance, body, text, entry, type, agent, app, session, speaker, ta, tb, fa, fb)),

@@ -1,0 +1,295 @@
+package pgvector
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"regexp"
+	"strconv"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"github.com/tierd/tierd/vector"
+)
+
+const (
+	// lookEvery is for how long what is known of indexes counts.
+	lookEvery = 2 * time.Second
+	// foldStep is how many changes of counts one transaction folds.
+	foldStep = 2000
+	// mergeStep is how many vectors one transaction puts into an HNSW index: at
+	// some 500 a second, so few that a writer of one of them hardly waits.
+	mergeStep = 64
+	// moveStep is how many it moves where there is no index yet.
+	moveStep = 1000
+	// most dimensions of a column of vectors, and of half vectors, that HNSW takes.
+	mostDims, mostHalfDims = 2000, 4000
+)
+
+// An index is named by what it is of: namespace, space, dimensions.
+var indexName = regexp.MustCompile(`^memory_hnsw_(\d+)_(\d+)_(\d+)$`)
+
+func nameOf(o of, dims int) string { return fmt.Sprintf("memory_hnsw_%d_%d_%d", o.nid, o.sid, dims) }
+
+// indexCondition is the condition of an index, word by word that of the search
+// through it.
+func indexCondition(o of, dims int, table string, x *Index) string {
+	return x.sql(fmt.Sprintf(`%snid = %d AND %ssid = %d AND {{dims}}(%sv) = %d`, table, o.nid, table, o.sid, table, dims))
+}
+
+// indexedColumn is what an index is of.
+func (x *Index) indexedColumn(dims int, column string) string {
+	if dims > mostDims {
+		return x.sql(fmt.Sprintf(`((%s::{{vector}})::{{halfvec}}(%d))`, column, dims))
+	}
+	return x.sql(fmt.Sprintf(`(%s::{{vector}}(%d))`, column, dims))
+}
+
+// indexed returns the dimensions of the index of a namespace in a space; 0:
+// there is none.
+func (x *Index) indexed(ctx context.Context, o of) (int, error) {
+	x.known.mu.Lock()
+	dims, fresh := x.known.hnsw[o], time.Since(x.known.looked) < lookEvery
+	x.known.mu.Unlock()
+	if fresh {
+		return dims, nil
+	}
+	valid, _, err := x.indexes(ctx)
+	return valid[o], err
+}
+
+// indexes looks which indexes there are; broken are those that a build left
+// that died, or that is under way.
+func (x *Index) indexes(ctx context.Context) (valid map[of]int, broken []string, err error) {
+	valid = map[of]int{}
+	err = x.each(ctx, `SELECT c.relname, i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = 'memory_vector'::regclass AND c.relname LIKE 'memory\_hnsw\_%'`, nil, func(rows pgx.Rows) error {
+		var name string
+		var ok bool
+		if err := rows.Scan(&name, &ok); err != nil {
+			return err
+		}
+		m := indexName.FindStringSubmatch(name)
+		if m == nil || !ok {
+			broken = append(broken, name)
+			return nil
+		}
+		nid, _ := strconv.Atoi(m[1]) // digits, as the expression says
+		sid, _ := strconv.Atoi(m[2])
+		dims, _ := strconv.Atoi(m[3])
+		valid[of{int32(nid), int32(sid)}] = dims
+		return nil
+	})
+	if err != nil {
+		return nil, nil, err
+	}
+	x.known.mu.Lock()
+	defer x.known.mu.Unlock()
+	x.known.hnsw, x.known.looked = valid, time.Now()
+	return valid, broken, nil
+}
+
+// Maintain implements vector.Index: it folds counts, builds the indexes that
+// large namespaces lack and merges what is fresh into them. It is for one daemon
+// at a time; two do no harm.
+func (x *Index) Maintain(ctx context.Context) (more bool, err error) {
+	if more, err = x.fold(ctx); err != nil || more {
+		return more, err
+	}
+	valid, broken, err := x.indexes(ctx)
+	if err != nil {
+		return false, err
+	}
+	if len(broken) > 0 {
+		if done, err := x.mend(ctx, broken); err != nil || !done {
+			return false, err
+		}
+		return true, nil
+	}
+	large, err := x.large(ctx)
+	if err != nil {
+		return false, err
+	}
+	for _, l := range large {
+		if valid[l.of] != 0 {
+			continue
+		}
+		return true, x.build(ctx, l)
+	}
+	for o := range valid {
+		n, err := x.merge(ctx, o, mergeStep)
+		if err != nil || n > 0 {
+			return n > 0, err
+		}
+	}
+	return false, nil
+}
+
+const foldCounts = `WITH gone AS (DELETE FROM memory_delta WHERE seq IN (SELECT seq FROM memory_delta ORDER BY seq LIMIT $1) RETURNING nid, length, sign, tids),
+	c AS (INSERT INTO memory_count AS t (nid, n, length) SELECT nid, sum(sign), sum(sign * length) FROM gone GROUP BY nid
+		ON CONFLICT (nid) DO UPDATE SET n = t.n + excluded.n, length = t.length + excluded.length),
+	f AS (INSERT INTO memory_frequency AS t (tid, nid, n) SELECT u.tid, g.nid, sum(g.sign) FROM gone g, unnest(g.tids) u(tid) GROUP BY u.tid, g.nid HAVING sum(g.sign) <> 0 ORDER BY u.tid
+		ON CONFLICT (tid) DO UPDATE SET n = t.n + excluded.n RETURNING tid, n)
+	SELECT (SELECT count(*) FROM gone), ARRAY(SELECT tid FROM f WHERE n <= 0)`
+
+// fold adds changes to the counts. Whoever does holds a lock, so that one does.
+func (x *Index) fold(ctx context.Context) (more bool, err error) {
+	err = pgx.BeginFunc(ctx, x.pool, func(tx pgx.Tx) error {
+		var mine bool
+		if err := tx.QueryRow(ctx, `SELECT pg_try_advisory_xact_lock(hashtext('tierd.memories.' || current_schema()), 0)`).Scan(&mine); err != nil || !mine {
+			return err
+		}
+		var n int
+		var none []int64
+		if err := tx.QueryRow(ctx, foldCounts, foldStep).Scan(&n, &none); err != nil {
+			return err
+		}
+		more = n == foldStep
+		if len(none) == 0 {
+			return nil
+		}
+		_, err := tx.Exec(ctx, `DELETE FROM memory_frequency WHERE tid = ANY ($1::bigint[]) AND n <= 0`, none)
+		return err
+	})
+	return more && err == nil, err
+}
+
+// group is many vectors of a namespace in a space.
+type group struct {
+	of
+	dims int
+}
+
+// large returns the groups that should have an index.
+func (x *Index) large(ctx context.Context) (out []group, err error) {
+	err = x.each(ctx, `SELECT g.nid, g.sid, x.dims FROM memory_count c,
+		LATERAL (SELECT c.nid, v.sid, count(*) AS n FROM (SELECT sid FROM memory_fresh WHERE nid = c.nid UNION ALL SELECT sid FROM memory_vector WHERE nid = c.nid) v GROUP BY v.sid) g,
+		LATERAL (SELECT `+x.sql(`{{dims}}`)+`(v.v) AS dims FROM (SELECT v FROM memory_fresh WHERE nid = g.nid AND sid = g.sid UNION ALL SELECT v FROM memory_vector WHERE nid = g.nid AND sid = g.sid) v LIMIT 1) x
+		WHERE c.n >= $1 AND g.n >= $1 AND x.dims <= $2 ORDER BY g.nid, g.sid`, []any{x.opts.IndexFrom, mostHalfDims}, func(rows pgx.Rows) error {
+		var g group
+		err := rows.Scan(&g.nid, &g.sid, &g.dims)
+		out = append(out, g)
+		return err
+	})
+	return out, err
+}
+
+// build moves a group's vectors together and makes their index, which no writer
+// waits for.
+func (x *Index) build(ctx context.Context, g group) error {
+	for {
+		n, err := x.merge(ctx, g.of, moveStep)
+		if err != nil {
+			return err
+		}
+		if n == 0 {
+			break
+		}
+	}
+	class := `vector_cosine_ops`
+	if g.dims > mostDims {
+		class = `halfvec_cosine_ops`
+	}
+	err := x.alone(ctx, `CREATE INDEX CONCURRENTLY `+nameOf(g.of, g.dims)+` ON memory_vector USING hnsw (`+x.indexedColumn(g.dims, "v")+` `+x.schema+`.`+class+`) WHERE `+indexCondition(g.of, g.dims, "", x))
+	if code(err) == "42P07" { // another daemon builds it
+		return nil
+	}
+	x.known.mu.Lock()
+	defer x.known.mu.Unlock()
+	x.known.looked = time.Time{}
+	return err
+}
+
+// mend drops what a build left that died; done is false while one is under way.
+func (x *Index) mend(ctx context.Context, names []string) (done bool, err error) {
+	var busy bool
+	if err := x.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_progress_create_index WHERE relid = 'memory_vector'::regclass)`).Scan(&busy); err != nil || busy {
+		return false, err
+	}
+	for _, name := range names {
+		if err := x.alone(ctx, `DROP INDEX CONCURRENTLY IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
+// alone runs a statement on a connection of its own, outside of a transaction
+// and for as long as it takes.
+func (x *Index) alone(ctx context.Context, text string) error {
+	config := x.pool.Config().ConnConfig.Copy()
+	delete(config.RuntimeParams, "statement_timeout")
+	c, err := pgx.ConnectConfig(ctx, config)
+	if err != nil {
+		return err
+	}
+	defer c.Close(context.WithoutCancel(ctx))
+	if _, err := c.Exec(ctx, `SELECT set_config('maintenance_work_mem', '256MB', false)`); err != nil {
+		return err
+	}
+	_, err = c.Exec(ctx, text)
+	return err
+}
+
+// merge moves up to limit fresh vectors of a group to where its index is. Their
+// memories are locked, so that nobody who writes one misses its vector.
+func (x *Index) merge(ctx context.Context, o of, limit int) (n int64, err error) {
+	err = pgx.BeginFunc(ctx, x.pool, func(tx pgx.Tx) error {
+		var kids []int64
+		rows, err := tx.Query(ctx, `SELECT m.kid FROM memory m WHERE m.kid IN (SELECT kid FROM memory_fresh WHERE nid = $1 AND sid = $2 LIMIT $3) ORDER BY m.kid FOR UPDATE SKIP LOCKED`, o.nid, o.sid, limit)
+		if err != nil {
+			return err
+		}
+		if err := drain(rows, func(rows pgx.Rows) error {
+			var kid int64
+			err := rows.Scan(&kid)
+			kids = append(kids, kid)
+			return err
+		}); err != nil {
+			return err
+		}
+		tag, err := tx.Exec(ctx, `WITH m AS (DELETE FROM memory_fresh WHERE sid = $1 AND kid = ANY ($2::bigint[]) RETURNING kid, sid, nid, owner, v)
+			INSERT INTO memory_vector (kid, sid, nid, owner, v) SELECT kid, sid, nid, owner, v FROM m ON CONFLICT (kid, sid) DO UPDATE SET v = excluded.v, owner = excluded.owner`, o.sid, kids)
+		n = tag.RowsAffected()
+		return err
+	})
+	return n, err
+}
+
+func code(err error) string {
+	var pg *pgconn.PgError
+	if errors.As(err, &pg) {
+		return pg.Code
+	}
+	return ""
+}
+
+// Forget implements vector.Index: hashes of terms that nobody has any more go
+// with the counts.
+func (x *Index) Forget(ctx context.Context) error {
+	for more := true; more; {
+		var err error
+		if more, err = x.fold(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Stats implements vector.Index.
+func (x *Index) Stats(ctx context.Context) (st vector.Stats, err error) {
+	valid, _, err := x.indexes(ctx)
+	if err != nil {
+		return st, err
+	}
+	var nids, sids []int32
+	for o := range valid {
+		nids, sids = append(nids, o.nid), append(sids, o.sid)
+	}
+	err = x.pool.QueryRow(ctx, `SELECT (SELECT coalesce(sum(n), 0) FROM memory_count)::bigint + (SELECT coalesce(sum(sign), 0) FROM memory_delta),
+		(SELECT count(*) FROM memory_fresh) + (SELECT count(*) FROM memory_vector), (SELECT count(*) FROM memory_dormant),
+		(SELECT count(*) FROM unnest($1::int[], $2::int[]) t(nid, sid) JOIN memory_fresh f ON f.nid = t.nid AND f.sid = t.sid)`, nids, sids).Scan(&st.Memories, &st.Vectors, &st.Dormant, &st.Fresh)
+	st.Vectors += st.Dormant
+	return st, err
+}

@@ -1,0 +1,179 @@
+// Package pgvector is an index of memories inside the warm tier's PostgreSQL:
+// vectors in columns of pgvector, terms in a GIN index. Any number of daemons
+// search it.
+//
+// New vectors lie in memory_fresh, which has no index of vectors and is searched
+// one by one. Where a namespace has few in a space that is all. Where it has
+// many, background work moves them to memory_vector, on which the namespace has
+// an HNSW index of its own; so a search in one never wades through another's.
+// What is idle lies in memory_dormant, in half the size.
+//
+// Which way a search goes is decided here and not by the planner, which knows
+// nothing of what an HNSW scan costs behind a filter.
+package pgvector
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tierd/tierd/vector"
+)
+
+// Options shape an Index. The zero value works.
+type Options struct {
+	// Clock, for tests, is what memories expire by; nil: the server's.
+	Clock func() time.Time
+	// ExactUpTo is how many vectors that filters let through are compared one by
+	// one, although there is an index; 0: 5,000.
+	ExactUpTo int
+	// IndexFrom is from how many vectors on a namespace has an index of its own
+	// in a space; 0: 8,000.
+	IndexFrom int
+	// Search is hnsw.ef_search, how many candidates a search keeps; 0: 120. It
+	// is raised for more matches.
+	Search int
+}
+
+// Index is a vector.Index. It is safe for concurrent use.
+type Index struct {
+	pool   *pgxpool.Pool
+	opts   Options
+	schema string // where pgvector lies, quoted
+	known  known
+}
+
+var _ vector.Index = (*Index)(nil)
+
+// Open searches the memories of the store that pool leads to: a pool of package
+// warm/postgres, which the index closes.
+func Open(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Index, error) {
+	x := &Index{pool: pool}
+	if o != nil {
+		x.opts = *o
+	}
+	for _, d := range []struct {
+		to        *int
+		otherwise int
+	}{{&x.opts.ExactUpTo, 5000}, {&x.opts.IndexFrom, 8000}, {&x.opts.Search, 120}} {
+		if *d.to <= 0 {
+			*d.to = d.otherwise
+		}
+	}
+	var schema string
+	err := pool.QueryRow(ctx, `SELECT n.nspname FROM pg_extension e JOIN pg_namespace n ON n.oid = e.extnamespace WHERE e.extname = 'vector'`).Scan(&schema)
+	if err != nil {
+		return nil, fmt.Errorf("look for pgvector in the database: %w", err)
+	}
+	x.schema = pgx.Identifier{schema}.Sanitize()
+	return x, nil
+}
+
+// Close implements vector.Index.
+func (x *Index) Close() error {
+	x.pool.Close()
+	return nil
+}
+
+// sql puts the schema of pgvector into a statement: it need not be in the search
+// path. {{near}} is the operator of cosine distance.
+func (x *Index) sql(text string) string {
+	return strings.NewReplacer("{{vector}}", x.schema+".vector", "{{halfvec}}", x.schema+".halfvec", "{{near}}", "OPERATOR("+x.schema+".<=>)",
+		"{{dims}}", x.schema+".vector_dims", "{{schema}}", x.schema).Replace(text)
+}
+
+// now is the clock in a statement.
+func (x *Index) now(a *args) string {
+	if x.opts.Clock == nil {
+		return `(extract(epoch FROM clock_timestamp()) * 1000000)::bigint`
+	}
+	return a.add(x.opts.Clock().UTC().UnixMicro()) + "::bigint"
+}
+
+// args are the parameters of a statement.
+type args struct{ values []any }
+
+// add returns the place of a parameter.
+func (a *args) add(v any) string {
+	a.values = append(a.values, v)
+	return fmt.Sprint("$", len(a.values))
+}
+
+// known are numbers that were looked up. Those of namespaces and spaces stay;
+// which indexes there are is looked at again now and then.
+type known struct {
+	mu     sync.Mutex
+	nids   map[[2]string]int32
+	sids   map[string]int32
+	hnsw   map[of]int // dimensions
+	looked time.Time
+}
+
+// of names the vectors of a namespace in a space.
+type of struct{ nid, sid int32 }
+
+// nids returns the numbers of a scope's namespaces, in the order of their names
+// and each once; those that are not there have none.
+func (x *Index) nids(ctx context.Context, s vector.Scope) (out []int32, err error) {
+	var missing []string
+	seen := map[string]bool{}
+	x.known.mu.Lock()
+	for _, name := range s.Namespaces {
+		if nid := x.known.nids[[2]string{s.Tenant, name}]; nid != 0 && !seen[name] {
+			out = append(out, nid)
+		} else if !seen[name] {
+			missing = append(missing, name)
+		}
+		seen[name] = true
+	}
+	x.known.mu.Unlock()
+	if missing == nil {
+		return out, nil
+	}
+	rows, err := x.pool.Query(ctx, `SELECT name, nid FROM namespace WHERE tenant = $1 AND name = ANY ($2::text[]) AND kind = 'memory'`, s.Tenant, missing)
+	if err != nil {
+		return nil, err
+	}
+	defer rows.Close()
+	for rows.Next() {
+		var name string
+		var nid int32
+		if err := rows.Scan(&name, &nid); err != nil {
+			return nil, err
+		}
+		x.known.mu.Lock()
+		if x.known.nids == nil {
+			x.known.nids = map[[2]string]int32{}
+		}
+		x.known.nids[[2]string{s.Tenant, name}] = nid
+		x.known.mu.Unlock()
+		out = append(out, nid)
+	}
+	return out, rows.Err()
+}
+
+// sid returns the number of a space, 0 for one that nobody has a vector in.
+func (x *Index) sid(ctx context.Context, space string) (sid int32, err error) {
+	x.known.mu.Lock()
+	sid = x.known.sids[space]
+	x.known.mu.Unlock()
+	if sid != 0 {
+		return sid, nil
+	}
+	err = x.pool.QueryRow(ctx, `SELECT coalesce((SELECT sid FROM memory_space WHERE name = $1), 0)`, space).Scan(&sid)
+	if err != nil || sid == 0 {
+		return 0, err
+	}
+	x.known.mu.Lock()
+	defer x.known.mu.Unlock()
+	if x.known.sids == nil {
+		x.known.sids = map[string]int32{}
+	}
+	x.known.sids[space] = sid
+	return sid, nil
+}

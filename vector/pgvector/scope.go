@@ -1,0 +1,269 @@
+package pgvector
+
+import (
+	"bytes"
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"github.com/tierd/tierd/vector"
+)
+
+// Attributes are hashed beside terms, as warm/postgres does when it writes.
+const (
+	ofTerm    = 0
+	ofUser    = 1
+	ofAgent   = 2
+	ofApp     = 3
+	ofSession = 4
+	ofType    = 5
+)
+
+// tid is the hash of something that memories of a namespace have: FNV-1a, 64
+// bits, with the finalizer of MurmurHash3.
+func tid(nid int32, kind byte, text string) int64 {
+	h := uint64(14695981039346656037)
+	add := func(b byte) { h = (h ^ uint64(b)) * 1099511628211 }
+	for i := range 4 {
+		add(byte(nid >> (8 * i)))
+	}
+	add(kind)
+	for i := range len(text) {
+		add(text[i])
+	}
+	h = (h ^ h>>33) * 0xff51afd7ed558ccd
+	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
+	return int64(h ^ h>>33)
+}
+
+// attributes are what a scope asks for that a hash finds. narrow leaves out the
+// user, whom vectors know by themselves.
+func attributes(s vector.Scope, nid int32, narrow bool) (tids []int64) {
+	for _, a := range []struct {
+		kind byte
+		text string
+	}{{ofUser, s.User}, {ofAgent, s.Agent}, {ofApp, s.App}, {ofSession, s.Session}} {
+		if a.text != "" && !(narrow && a.kind == ofUser) {
+			tids = append(tids, tid(nid, a.kind, a.text))
+		}
+	}
+	if len(s.Types) == 1 && s.Types[0] != "" {
+		tids = append(tids, tid(nid, ofType, string(s.Types[0])))
+	}
+	return tids
+}
+
+// narrows reports whether a scope asks for more than a namespace and a user.
+func narrows(s vector.Scope) bool {
+	return s.Agent != "" || s.App != "" || s.Session != "" || len(s.Types) > 0 || len(s.Prefixes) > 0 || s.Keys != nil || !s.Since.IsZero() || !s.Until.IsZero()
+}
+
+// alive are the conditions of a row m of live_memory that depend on the clock.
+func (x *Index) alive(a *args, s vector.Scope) string {
+	now := x.now(a)
+	c := `(m.expires = 0 OR m.expires > ` + now + `)`
+	if !s.Superseded {
+		c += ` AND (m.ends IS NULL OR m.ends > ` + now + `)`
+	}
+	return c
+}
+
+// within are all conditions of a scope on a row m of live_memory.
+func (x *Index) within(a *args, s vector.Scope, nid int32) string {
+	n := a.add(nid)
+	c := []string{`m.nid = ` + n, `m.of = ` + n, x.alive(a, s)}
+	for _, is := range []struct{ column, want string }{{"owner", s.User}, {"agent", s.Agent}, {"app", s.App}, {"session", s.Session}} {
+		if is.want != "" {
+			c = append(c, `m.`+is.column+` = `+a.add(is.want))
+		}
+	}
+	if len(s.Types) > 0 {
+		types := make([]string, len(s.Types))
+		for i, t := range s.Types {
+			types[i] = string(t)
+		}
+		c = append(c, `m.type = ANY (`+a.add(types)+`::text[])`)
+	}
+	if tids := attributes(s, nid, false); tids != nil {
+		c = append(c, `m.tids @> `+a.add(tids)+`::bigint[]`)
+	}
+	if !s.Since.IsZero() {
+		c = append(c, `m.until >= `+a.add(s.Since.UnixMicro()))
+	}
+	if !s.Until.IsZero() {
+		c = append(c, `m.at <= `+a.add(s.Until.UnixMicro()))
+	}
+	if len(s.Prefixes) > 0 {
+		var any []string
+		for _, p := range s.Prefixes {
+			any = append(any, prefixed(a, []byte(p)))
+		}
+		c = append(c, `(`+strings.Join(any, ` OR `)+`)`)
+	}
+	return strings.Join(c, ` AND `)
+}
+
+// prefixed is the range of ids that start with p.
+func prefixed(a *args, p []byte) string {
+	from := `m.id >= ` + a.add(p)
+	end := bytes.Clone(bytes.TrimRight(p, "\xff"))
+	if len(end) == 0 {
+		return from
+	}
+	end[len(end)-1]++
+	return `(` + from + ` AND m.id < ` + a.add(end) + `)`
+}
+
+// keyed adds the condition of a scope's keys.
+func keyed(a *args, s vector.Scope) string {
+	if s.Keys == nil {
+		return ``
+	}
+	names, ids := make([]string, 0, len(s.Keys)), make([][]byte, 0, len(s.Keys))
+	for _, k := range s.Keys {
+		if k.Tenant == s.Tenant {
+			names, ids = append(names, k.Namespace), append(ids, []byte(k.ID))
+		}
+	}
+	return ` AND m.id = ANY (` + a.add(ids) + `::bytea[]) AND (m.namespace, m.id) IN (SELECT * FROM unnest(` + a.add(names) + `::text[], ` + a.add(ids) + `::bytea[]))`
+}
+
+// hitColumns are read by hitRow, of a row m of live_memory.
+const hitColumns = `m.tenant, m.namespace, m.id, m.version, m.owner, m.created, m.type, m.session, m.speaker, m.at, m.importance, m.uses, m.used`
+
+// hitRow receives hitColumns.
+type hitRow struct {
+	hit         vector.Hit
+	id          []byte
+	created, at int64
+	used        *int64
+}
+
+func (r *hitRow) into() []any {
+	h := &r.hit
+	return []any{&h.Key.Tenant, &h.Key.Namespace, &r.id, &h.Version, &h.User, &r.created, &h.Type, &h.Session, &h.Speaker, &r.at, &h.Importance, &h.Uses, &r.used}
+}
+
+func (r *hitRow) result(score float64) vector.Hit {
+	h := r.hit
+	h.Key.ID, h.Score, h.CreatedAt, h.At = string(r.id), score, time.UnixMicro(r.created).UTC(), time.UnixMicro(r.at).UTC()
+	if r.used != nil {
+		h.UsedAt = time.UnixMicro(*r.used).UTC()
+	}
+	return h
+}
+
+// best are the best of hits, in order; of equal scores the lower keys.
+func best(hits []vector.Hit, limit int) []vector.Hit {
+	slices.SortFunc(hits, func(a, b vector.Hit) int {
+		switch {
+		case a.Score > b.Score:
+			return -1
+		case a.Score < b.Score:
+			return 1
+		}
+		return a.Key.Compare(b.Key)
+	})
+	return hits[:min(limit, len(hits))]
+}
+
+// Count implements vector.Index.
+func (x *Index) Count(ctx context.Context, s vector.Scope, upTo int) (n int, err error) {
+	nids, err := x.nids(ctx, s)
+	if err != nil {
+		return 0, err
+	}
+	for _, nid := range nids {
+		if n >= upTo {
+			break
+		}
+		var a args
+		within := x.within(&a, s, nid) + keyed(&a, s)
+		var some int
+		if err := x.pool.QueryRow(ctx, `SELECT count(*) FROM (SELECT 1 FROM live_memory m WHERE `+within+` LIMIT `+a.add(upTo-n)+`) c`, a.values...).Scan(&some); err != nil {
+			return 0, err
+		}
+		n += some
+	}
+	return n, nil
+}
+
+// Around implements vector.Index.
+func (x *Index) Around(ctx context.Context, s vector.Scope, hits []vector.Hit) (out []vector.Adjacent, err error) {
+	nids, err := x.nids(ctx, s)
+	if err != nil {
+		return nil, err
+	}
+	type member struct {
+		hit vector.Hit
+		in  bool
+	}
+	lines := map[[2]string][]member{} // by namespace and session
+	for _, nid := range nids {
+		var sessions []string
+		var tids []int64
+		for _, h := range hits {
+			if h.Session != "" && !slices.Contains(sessions, h.Session) {
+				sessions, tids = append(sessions, h.Session), append(tids, tid(nid, ofSession, h.Session))
+			}
+		}
+		if sessions == nil {
+			continue
+		}
+		var a args
+		within := x.within(&a, s, nid) + keyed(&a, s)
+		n := a.add(nid)
+		err := x.each(ctx, `SELECT `+hitColumns+`, `+within+` FROM live_memory m WHERE m.nid = `+n+` AND m.of = `+n+` AND m.tids && `+a.add(tids)+`::bigint[] AND m.session = ANY (`+a.add(sessions)+`::text[])
+			ORDER BY m.at, m.id`, a.values, func(rows pgx.Rows) error {
+			var r hitRow
+			var in bool
+			err := rows.Scan(append(r.into(), &in)...)
+			h := r.result(0)
+			line := [2]string{h.Key.Namespace, h.Session}
+			lines[line] = append(lines[line], member{h, in})
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+	}
+	for _, h := range hits {
+		line := lines[[2]string{h.Key.Namespace, h.Session}]
+		at := slices.IndexFunc(line, func(m member) bool { return m.hit.Key == h.Key })
+		if h.Key.Tenant != s.Tenant || at < 0 {
+			continue
+		}
+		next := func(from, step int) *vector.Hit {
+			for i := from; i >= 0 && i < len(line); i += step {
+				if line[i].in {
+					return &line[i].hit
+				}
+			}
+			return nil
+		}
+		out = append(out, vector.Adjacent{Of: h.Key, Before: next(at-1, -1), After: next(at+1, 1)})
+	}
+	return out, nil
+}
+
+// each calls scan for every row.
+func (x *Index) each(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) error {
+	rows, err := x.pool.Query(ctx, sql, args...)
+	if err != nil {
+		return err
+	}
+	return drain(rows, scan)
+}
+
+func drain(rows pgx.Rows, scan func(pgx.Rows) error) error {
+	defer rows.Close()
+	for rows.Next() {
+		if err := scan(rows); err != nil {
+			return err
+		}
+	}
+	return rows.Err()
+}
