@@ -125,3 +125,19 @@ func (p *Plan) ScoreDocument(d text.Document) float64 {
 	}
 	return p.Score(hits, d.Length)
 }
+
+// Upper bounds Score of memories whose hits are all of these terms, whatever
+// their length: a store leaves out those that cannot be among the best by it.
+func (p *Plan) Upper(terms ...int) float64 {
+	best := make([]float64, p.groups)
+	for _, t := range terms {
+		for _, u := range p.uses[t] {
+			best[u.group] = max(best[u.group], u.factor*(p.params.K1+1))
+		}
+	}
+	sum := 0.0
+	for _, b := range best {
+		sum += b
+	}
+	return sum
+}
