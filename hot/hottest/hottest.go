@@ -48,6 +48,7 @@ func Run(t *testing.T, h Harness) {
 	t.Run("Values", func(t *testing.T) { testValues(t, h) })
 	t.Run("Swap", func(t *testing.T) { testSwap(t, h) })
 	t.Run("Scan", func(t *testing.T) { testScan(t, h) })
+	t.Run("Together", func(t *testing.T) { testTogether(t, h) })
 	t.Run("Store", func(t *testing.T) { testStore(t, h) })
 	t.Run("Schedules", func(t *testing.T) { testSchedules(t, h) })
 	t.Run("Goroutines", func(t *testing.T) { testGoroutines(t, h) })

@@ -180,3 +180,38 @@ func automatic(b *testing.B, url string) *goredis.AutoPipeliner {
 	}
 	return p
 }
+
+// BenchmarkTogether is what a batch of keys costs that are marked and then set,
+// in two exchanges; figures are a key's.
+//
+//	go test -run '^$' -bench BenchmarkTogether ./hot/redis
+func BenchmarkTogether(b *testing.B) {
+	url := servicestest.Variable(b, "TIERD_HOT")
+	body := bytes.Repeat([]byte("0123456789abcdef"), 64)
+	for _, keys := range []int{1, 8, 64} {
+		b.Run(fmt.Sprintf("keys=%d", keys), func(b *testing.B) {
+			s := open(b, url, redis.Options{Timeout: 10 * time.Second})
+			marks, sets := make([]hot.Step, keys), make([]hot.Step, keys)
+			server, client := serverTime(b, url), clientTime(b)
+			b.ResetTimer()
+			for n := range b.N {
+				for i := range keys {
+					e := set(benchKey(int64((n*keys+i)%benchKeys)), int64(n+1), body)
+					e.Token = hot.Token(n + 1)
+					marks[i], sets[i] = hot.Step{Act: hot.ToMark, Set: e}, hot.Step{Act: hot.ToSet, Set: e}
+				}
+				for _, steps := range [][]hot.Step{marks, sets} {
+					for _, err := range hot.Together(b.Context(), s, steps) {
+						if err != nil {
+							b.Fatal(err)
+						}
+					}
+				}
+			}
+			b.StopTimer()
+			each := float64(b.N * keys)
+			b.ReportMetric((serverTime(b, url)-server)/each, "server-us/key")
+			b.ReportMetric((clientTime(b)-client)/each, "client-us/key")
+		})
+	}
+}

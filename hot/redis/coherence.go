@@ -21,7 +21,7 @@ func (s *Store) run(ctx context.Context, sc *script, key tiering.Key, size int, 
 		return nil, false, err
 	}
 	e := s.epoch.Load()
-	reply, err = s.queue.do(&call{ctx: ctx, script: sc, key: e.redisKey(key), args: args, size: size})
+	reply, err = s.queue.do(&call{ctx: ctx, script: sc, keys: []string{e.redisKey(key)}, args: args, size: size})
 	return reply, s.stands(e), err
 }
 
@@ -59,7 +59,7 @@ func (s *Store) look(ctx context.Context, key tiering.Key) (l hot.Lookup, stands
 		return l, false, err
 	}
 	e := s.epoch.Load()
-	c := &call{ctx: ctx, key: e.redisKey(key)}
+	c := &call{ctx: ctx, keys: []string{e.redisKey(key)}}
 	reply, err := s.queue.do(c)
 	if err != nil {
 		return l, false, err
@@ -98,35 +98,6 @@ func newToken() hot.Token {
 			return t
 		}
 	}
-}
-
-// Mark implements hot.Store.
-func (s *Store) Mark(ctx context.Context, key tiering.Key, token hot.Token) error {
-	if token == 0 {
-		return errZeroToken
-	}
-	_, _, err := s.run(ctx, s.scripts.mark, key, 0, tokenBytes(token), micros(s.Timing.Token), micros(s.Timing.Tombstone))
-	return err
-}
-
-// Unmark implements hot.Store.
-func (s *Store) Unmark(ctx context.Context, key tiering.Key, token hot.Token) error {
-	_, _, err := s.run(ctx, s.scripts.unmark, key, 0, tokenBytes(token))
-	return err
-}
-
-// Set implements hot.Store. Called again after a reply was lost it changes
-// nothing more, and answers false.
-func (s *Store) Set(ctx context.Context, set hot.Set) (bool, error) {
-	deleted, value := 0, []byte(nil)
-	if set.Deleted {
-		deleted = 1
-	} else if set.TTL > 0 {
-		value = encodeValue(&set.Entry)
-	}
-	reply, stands, err := s.run(ctx, s.scripts.set, set.Key, len(value), tokenBytes(set.Token),
-		rankBytes(set.Entry.Meta.Version, set.Entry.Meta.Revision), deleted, micros(set.TTL), micros(s.Timing.Tombstone), value)
-	return reply == int64(1) && stands, err
 }
 
 // Fill implements hot.Store. The lease is spent whatever comes of it.

@@ -44,7 +44,7 @@ func (e *epoch) live(id string) { e.life.Store(&id) }
 // redisKey is tierd:EPOCH:TENANT:NAMESPACE:ID. In a cluster the whole of it, or
 // what braces of the id enclose, chooses the node: a script has one key.
 func (e *epoch) redisKey(k tiering.Key) string {
-	return e.space(k.Tenant, k.Namespace) + k.ID
+	return e.prefix + escape(k.Tenant) + ":" + escape(k.Namespace) + ":" + k.ID
 }
 
 // space is what all keys of one namespace begin with.

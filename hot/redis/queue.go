@@ -18,22 +18,22 @@ const (
 	// a large value holds up all others; with more than two, pipelines get so
 	// short that throughput falls.
 	maxExchanges = 2
-	// maxCalls and maxBytes bound a pipeline, so that what it carries gets
+	// maxKeys and maxBytes bound a pipeline, so that what it carries gets
 	// through within the timeout.
-	maxCalls = 512
+	maxKeys  = 512
 	maxBytes = 1 << 20
 )
 
-// call is one caller's command on one key: a script, or a plain GET when script
-// is nil.
+// call is one caller's command: a script on keys, or a plain GET of the only one
+// when script is nil.
 type call struct {
 	ctx    context.Context
 	script *script
-	key    string
+	keys   []string
 	args   []any
 	size   int // of what it carries
 
-	done  chan struct{} // closed once the rest is set
+	done  chan struct{} // closed once the rest is set; nil when its caller sends it
 	reply any
 	at    int64 // for a GET: Redis' time just before it, in microseconds
 	err   error
@@ -41,11 +41,14 @@ type call struct {
 
 func (c *call) finish(reply any, err error) {
 	c.reply, c.err = reply, err
-	close(c.done)
+	if c.done != nil {
+		close(c.done)
+	}
 }
 
 // queue sends the calls of many callers in few pipelines. A call goes out at
-// once while fewer than maxExchanges pipelines are on their way; else it waits
+// once while fewer than maxExchanges pipelines are on their way, sent by its own
+// caller, who would only wait for another goroutine else; if not it waits
 // for one to come back and leaves with all that came meanwhile. A pipeline runs
 // on a deadline of its own: no caller's context cuts off the others. The
 // goroutines that send stay: a new one would grow its stack every time.
@@ -64,6 +67,7 @@ type queue struct {
 	mu      sync.Mutex
 	work    sync.Cond // there are calls to send, or the queue was closed
 	waiting []*call
+	alone   int // callers who send their own call
 	senders int // goroutines that send, at most maxExchanges
 	idle    int // those of them that nobody has woken
 	closed  bool
@@ -76,39 +80,121 @@ func newQueue(client goredis.UniversalClient, breaker *gobreaker.TwoStepCircuitB
 	return q
 }
 
-// do carries c out and waits for its answer, no longer than its context lasts.
-// A call that is given up may still be carried out.
+// do carries c out and waits for its answer, no longer than its context lasts,
+// or than an exchange may. A call that is given up may still be carried out.
 func (q *queue) do(c *call) (any, error) {
-	if q.breaker.State() != gobreaker.StateClosed {
-		return nil, ErrUnavailable
-	}
-	c.done = make(chan struct{})
-	if err := q.enter(c); err != nil {
+	if err := q.doAll([]*call{c})[0]; err != nil {
 		return nil, err
 	}
-	select {
-	case <-c.done:
-		return c.reply, c.err
-	case <-c.ctx.Done():
-		return nil, c.ctx.Err()
+	return c.reply, nil
+}
+
+// doAll is do of many calls, of one context, which leave together. The answer of
+// a call without an error is in it.
+func (q *queue) doAll(calls []*call) []error {
+	errs := make([]error, len(calls))
+	if len(calls) == 0 {
+		return errs
+	}
+	alone, err := q.sendsAlone(calls)
+	switch {
+	case err != nil:
+	case alone:
+		q.send(calls)
+		q.wasAlone()
+	default:
+		err = q.enter(calls)
+	}
+	for i, c := range calls {
+		switch {
+		case err != nil:
+			errs[i] = err
+		case alone:
+			errs[i] = c.err
+		default:
+			errs[i] = c.wait()
+		}
+	}
+	return errs
+}
+
+// sendsAlone reports whether the caller is to send its calls: a pipeline may
+// leave, nobody stands in line, and the caller does not want to leave much
+// earlier than an exchange may end.
+func (q *queue) sendsAlone(calls []*call) (bool, error) {
+	if until, ok := calls[0].ctx.Deadline(); ok && time.Until(until) < q.timeout/2 {
+		return false, nil
+	}
+	size := 0
+	for _, c := range calls {
+		size += c.size
+	}
+	if q.breaker.State() != gobreaker.StateClosed {
+		return false, ErrUnavailable
+	}
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.closed {
+		return false, ErrClosed
+	}
+	if len(q.waiting) > 0 || q.exchanges() >= maxExchanges || size > maxBytes {
+		return false, nil
+	}
+	q.alone++
+	q.running.Add(1)
+	return true, nil
+}
+
+func (q *queue) wasAlone() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.alone--
+	q.running.Done()
+	if len(q.waiting) > 0 {
+		q.wake()
 	}
 }
 
-func (q *queue) enter(c *call) error {
+// exchanges is how many pipelines are on their way, or about to be. q.mu is held.
+func (q *queue) exchanges() int { return q.alone + q.senders - q.idle }
+
+// wake has a goroutine send what waits, if a pipeline may leave. q.mu is held.
+func (q *queue) wake() {
+	switch {
+	case q.exchanges() >= maxExchanges:
+	case q.idle > 0:
+		q.idle--
+		q.work.Signal()
+	default:
+		q.senders++
+		q.running.Go(q.run)
+	}
+}
+
+func (c *call) wait() error {
+	select {
+	case <-c.done:
+		return c.err
+	case <-c.ctx.Done():
+		return c.ctx.Err()
+	}
+}
+
+// enter lets calls stand in line.
+func (q *queue) enter(calls []*call) error {
+	for _, c := range calls {
+		c.done = make(chan struct{})
+	}
+	if q.breaker.State() != gobreaker.StateClosed {
+		return ErrUnavailable
+	}
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.closed {
 		return ErrClosed
 	}
-	q.waiting = append(q.waiting, c)
-	switch {
-	case q.idle > 0:
-		q.idle--
-		q.work.Signal()
-	case q.senders < maxExchanges:
-		q.senders++
-		q.running.Go(q.run)
-	}
+	q.waiting = append(q.waiting, calls...)
+	q.wake()
 	return nil
 }
 
@@ -135,8 +221,9 @@ func (q *queue) next() []*call {
 		q.idle++
 		q.work.Wait()
 	}
-	n, bytes := 0, 0
-	for n < len(q.waiting) && n < maxCalls && (n == 0 || bytes+q.waiting[n].size <= maxBytes) {
+	n, keys, bytes := 0, 0, 0
+	for n < len(q.waiting) && keys < maxKeys && (n == 0 || bytes+q.waiting[n].size <= maxBytes) {
+		keys += len(q.waiting[n].keys)
 		bytes += q.waiting[n].size
 		n++
 	}
@@ -169,7 +256,7 @@ func (q *queue) send(calls []*call) {
 // pipeline sends calls and finishes them, but for those whose script Redis does
 // not know: these were not carried out, and are returned. The error is that of
 // an exchange that failed as a whole or in part.
-func (q *queue) pipeline(ctx context.Context, calls []*call, form func(*script, string, []any) []any) (unknown []*call, err error) {
+func (q *queue) pipeline(ctx context.Context, calls []*call, form func(*script, []string, []any) []any) (unknown []*call, err error) {
 	p := q.client.Pipeline()
 	cmds := make([]goredis.Cmder, len(calls))
 	var clock *goredis.TimeCmd
@@ -177,12 +264,12 @@ func (q *queue) pipeline(ctx context.Context, calls []*call, form func(*script, 
 		switch {
 		case c.ctx.Err() != nil: // nobody waits any more
 		case c.script != nil:
-			cmds[i] = p.Do(ctx, form(c.script, c.key, c.args)...)
+			cmds[i] = p.Do(ctx, form(c.script, c.keys, c.args)...)
 		default:
 			if clock == nil {
 				clock = p.Time(ctx)
 			}
-			cmds[i] = p.Get(ctx, c.key)
+			cmds[i] = p.Get(ctx, c.keys[0])
 		}
 	}
 	if p.Len() > 0 {

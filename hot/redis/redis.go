@@ -109,6 +109,7 @@ type Store struct {
 var (
 	_ hot.Store   = (*Store)(nil)
 	_ hot.Epochal = (*Store)(nil)
+	_ hot.Batcher = (*Store)(nil)
 )
 
 // Open connects to the server that url names; options may be nil. A server that

@@ -40,11 +40,20 @@ func source(name string) string {
 	return string(text)
 }
 
-// byName and bySource are the command that runs the script on one key.
-func (s *script) byName(key string, args []any) []any {
-	return append([]any{"evalsha", s.sha, 1, key}, args...)
+// byName and bySource are the command that runs the script on keys.
+func (s *script) byName(keys []string, args []any) []any {
+	return command("evalsha", s.sha, keys, args)
 }
 
-func (s *script) bySource(key string, args []any) []any {
-	return append([]any{"eval", s.source, 1, key}, args...)
+func (s *script) bySource(keys []string, args []any) []any {
+	return command("eval", s.source, keys, args)
+}
+
+func command(verb, script string, keys []string, args []any) []any {
+	c := make([]any, 0, 3+len(keys)+len(args))
+	c = append(c, verb, script, len(keys))
+	for _, key := range keys {
+		c = append(c, key)
+	}
+	return append(c, args...)
 }

@@ -1,5 +1,5 @@
 -- One Redis key holds all that is known of a document. Every script begins
--- with this file, and is the only writer of the key while it runs.
+-- with this file, and is the only writer of its keys while it runs.
 --
 --   offset   bytes
 --   0        1      format: 1
@@ -17,7 +17,6 @@
 -- number holds exactly. Versions and tokens need all 64 bits: they stay strings,
 -- and a version is compared in halves of 32 bits.
 
-local KEY = KEYS[1]
 local FORMAT, HEADER, TOKEN, MAX_TOKENS = 1, 52, 17, 65535
 local LAYOUT = '>BBI2c16I8I8c8I8'
 local NOTHING, VALUE, TOMBSTONE = 0, 1, 2
@@ -26,15 +25,17 @@ local NONE = '\0\0\0\0\0\0\0\0' -- no token, no lease
 local clock = redis.call('TIME')
 local now = clock[1] * 1000000 + clock[2]
 
--- The state, without what has lapsed. A script changes it and calls save.
-local kind, seen, seen_until, ends = NOTHING, NONE .. NONE, 0, 0
-local lease, lease_until = NONE, 0
-local tokens = {}
-local value_at = HEADER -- the offset of the value in the key as it is
+-- The state of KEY, without what has lapsed. A script loads it, changes it and
+-- calls save. tokens hold their 17 bytes each.
+local KEY, kind, seen, seen_until, ends, lease, lease_until, tokens
+local value_at -- the offset of the value in the key as it is
 
--- One read fetches the tokens too, unless there are very many.
-local start = redis.call('GETRANGE', KEY, 0, 255)
-if #start >= HEADER then
+local function load(key)
+  KEY, kind, seen, seen_until, ends = key, NOTHING, NONE .. NONE, 0, 0
+  lease, lease_until, tokens, value_at = NONE, 0, {}, HEADER
+  -- One read fetches the tokens too, unless there are many.
+  local start = redis.call('GETRANGE', key, 0, 135)
+  if #start < HEADER then return end
   local format, n
   format, kind, n, seen, seen_until, ends, lease, lease_until = struct.unpack(LAYOUT, start)
   if format ~= FORMAT then
@@ -42,16 +43,15 @@ if #start >= HEADER then
   end
   if n > 0 then
     value_at = HEADER + n * TOKEN
-    if value_at > #start then start = redis.call('GETRANGE', KEY, 0, value_at - 1) end
+    if value_at > #start then start = redis.call('GETRANGE', key, 0, value_at - 1) end
     -- A token that lapses spoils those beside it.
-    for i = 1, n do
-      local token, token_ends, spoiled = struct.unpack('>c8I8B', start, value_at - (n - i + 1) * TOKEN + 1)
-      if now < token_ends then
-        tokens[#tokens + 1] = {token = token, ends = token_ends, spoiled = spoiled}
+    for at = HEADER + 1, value_at, TOKEN do
+      if now < struct.unpack('>I8', start, at + 8) then
+        tokens[#tokens + 1] = string.sub(start, at, at + TOKEN - 1)
       end
     end
     if #tokens < n then
-      for i = 1, #tokens do tokens[i].spoiled = 1 end
+      for i = 1, #tokens do tokens[i] = string.sub(tokens[i], 1, 16) .. '\1' end
     end
   end
   if ends > 0 and now >= ends then kind = NOTHING end
@@ -66,9 +66,8 @@ local function save(value)
   local whole = struct.pack(LAYOUT, FORMAT, kind, #tokens, seen, seen_until, ends, lease, lease_until)
   local last = math.max(seen_until, ends, lease_until)
   for i = 1, #tokens do
-    local t = tokens[i]
-    whole = whole .. struct.pack('>c8I8B', t.token, t.ends, t.spoiled)
-    last = math.max(last, t.ends)
+    whole = whole .. tokens[i]
+    last = math.max(last, (struct.unpack('>I8', tokens[i], 9)))
   end
   if kind == VALUE then
     whole = whole .. (value or redis.call('GETRANGE', KEY, value_at, -1))
@@ -110,7 +109,7 @@ end
 -- find is where a token is, nil if it does not live.
 local function find(token)
   for i = 1, #tokens do
-    if tokens[i].token == token then return i end
+    if string.sub(tokens[i], 1, 8) == token then return i end
   end
 end
 
@@ -118,4 +117,16 @@ end
 local function take(token)
   local i = find(token)
   return i and table.remove(tokens, i)
+end
+
+-- each does act, told the number of the key, to every key, and answers what it
+-- returned, or the text of what went wrong: one key's trouble is its own.
+local function each(act)
+  local answers = {}
+  for i = 1, #KEYS do
+    local ok, answer = pcall(act, i)
+    if not ok and type(answer) == 'table' then answer = answer.err end
+    answers[i] = answer
+  end
+  return answers
 end

@@ -1,5 +1,6 @@
 -- swap: the write of a document that lives here alone. Answers 0 and what
 -- stands, or 1 and what the clock has decided: version and times.
+load(KEYS[1])
 local condition, wanted, deleted = ARGV[1], ARGV[2], ARGV[3] == '1'
 local ttl_seconds, ttl_nanoseconds = tonumber(ARGV[4]), tonumber(ARGV[5])
 local tombstone_ttl, never, flags, rest = tonumber(ARGV[6]), ARGV[7], ARGV[8], ARGV[9]

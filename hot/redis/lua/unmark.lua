@@ -1,3 +1,6 @@
--- unmark: a write did not commit.
-if take(ARGV[1]) then save() end
-return 1
+-- unmark: writes did not commit, one for each key.
+return each(function(key)
+  load(KEYS[key])
+  if take(ARGV[key]) then save() end
+  return 1
+end)
