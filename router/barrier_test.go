@@ -182,6 +182,29 @@ func (h gatedHot) Set(ctx context.Context, s hot.Set) (bool, error) {
 	return gated(ctx, h.g, "hot.Set", s.Key, func() (bool, error) { return h.Store.Set(ctx, s) })
 }
 
+// Together lets each step pass the gates of its call, one after the other, and
+// carries those that passed out as the driver does.
+func (h gatedHot) Together(ctx context.Context, steps []hot.Step) []error {
+	names := map[hot.Act]string{hot.ToMark: "hot.Mark", hot.ToUnmark: "hot.Unmark", hot.ToSet: "hot.Set"}
+	errs := make([]error, len(steps))
+	var passed []hot.Step
+	for i, st := range steps {
+		if errs[i] = h.g.pass(ctx, names[st.Act], st.Set.Key); errs[i] == nil {
+			passed = append(passed, st)
+		}
+	}
+	done := hot.Together(ctx, h.Store, passed)
+	for i, st := range steps {
+		if errs[i] != nil {
+			continue
+		}
+		if errs[i], done = done[0], done[1:]; errs[i] == nil {
+			errs[i] = h.g.pass(ctx, names[st.Act]+"/after", st.Set.Key)
+		}
+	}
+	return errs
+}
+
 func (h gatedHot) Fill(ctx context.Context, key tiering.Key, lease hot.Token, e hot.Entry, ttl time.Duration) (bool, error) {
 	return gated(ctx, h.g, "hot.Fill", key, func() (bool, error) { return h.Store.Fill(ctx, key, lease, e, ttl) })
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierd/tierd/hot"
@@ -24,6 +25,9 @@ import (
 const (
 	// epochEvery is how often the row is looked at unless Config says otherwise.
 	epochEvery = 5 * time.Second
+	// missedPace is how many times as often an epoch is ended while hot misses
+	// writes.
+	missedPace = 5
 	// forgetAfter is how long what is left of an epoch stays, for daemons that
 	// still write there.
 	forgetAfter = time.Minute
@@ -35,6 +39,10 @@ type epochs struct {
 	miss  chan struct{} // a write was acknowledged that hot knows nothing of
 	every time.Duration
 	left  []leftEpoch
+	// missed counts those writes, ended those of them whose epoch was ended in
+	// warm. While they differ others may serve what such a write has overwritten,
+	// and the epoch in use is about to end: no write counts as taken by hot.
+	missed, ended atomic.Int64
 }
 
 // leftEpoch is an epoch to be forgotten.
@@ -66,11 +74,15 @@ func (r *core) missed(e tiering.HotEpoch) {
 		return
 	}
 	r.epochs.store.End(e)
+	r.epochs.missed.Add(1)
 	select {
 	case r.epochs.miss <- struct{}{}:
 	default: // it was told and has yet to be heard
 	}
 }
+
+// hotOwed reports whether an epoch has yet to be ended for what hot has missed.
+func (r *core) hotOwed() bool { return r.epochs.missed.Load() != r.epochs.ended.Load() }
 
 // followEpochs keeps hot under the epoch that stands in warm, until the router
 // is closed.
@@ -78,8 +90,22 @@ func (r *core) followEpochs() {
 	tick := time.NewTicker(r.epochs.every)
 	defer tick.Stop()
 	r.readEpoch()
-	var ended time.Time // when hot last missed a write, and the epoch was ended for it
-	owed := false
+	// Hot may be out of this daemon's reach alone: the others must not go on under
+	// the epoch, and hear of it through warm; now and then, while hot goes on
+	// missing writes.
+	var ended time.Time
+	var due <-chan time.Time
+	settleMissed := func() {
+		due = nil
+		missed := r.epochs.missed.Load()
+		if r.endEpoch(r.hotEpoch()) {
+			r.epochs.ended.Store(missed)
+		}
+		ended = time.Now()
+		if r.hotOwed() {
+			due = time.After(r.epochs.every / missedPace)
+		}
+	}
 	for {
 		select {
 		case <-r.closing.Done():
@@ -87,17 +113,14 @@ func (r *core) followEpochs() {
 		case over := <-r.epochs.store.Ended():
 			r.endEpoch(over)
 		case <-r.epochs.miss:
-			// Hot may be out of this daemon's reach alone: the others must not go on
-			// under the epoch, and hear of it through warm.
-			if owed = time.Since(ended) < r.epochs.every; !owed {
-				r.endEpoch(r.hotEpoch())
-				ended = time.Now()
+			if wait := r.epochs.every/missedPace - time.Since(ended); due == nil && wait > 0 {
+				due = time.After(wait)
+			} else if due == nil {
+				settleMissed()
 			}
+		case <-due:
+			settleMissed()
 		case <-tick.C:
-			if owed {
-				r.endEpoch(r.hotEpoch())
-				ended, owed = time.Now(), false
-			}
 			r.readEpoch()
 			r.forgetEpochs(time.Now())
 		}
@@ -115,8 +138,8 @@ func (r *core) readEpoch() {
 }
 
 // endEpoch bumps an epoch that is over, unless another daemon was faster, or it
-// was heard of before.
-func (r *core) endEpoch(old tiering.HotEpoch) {
+// was heard of before. It reports whether it is over in warm.
+func (r *core) endEpoch(old tiering.HotEpoch) bool {
 	ctx, cancel := context.WithTimeout(r.closing, r.CommitTimeout)
 	defer cancel()
 	next, err := r.Warm.BumpHotEpoch(ctx, old)
@@ -124,15 +147,16 @@ func (r *core) endEpoch(old tiering.HotEpoch) {
 		if r.closing.Err() == nil {
 			r.Logger.Warn("the hot tier may have lost writes, and its next epoch could not be begun: reads go to warm", "epoch", old, "err", err)
 		}
-		return
+		return false
 	}
 	heard := old != r.hotEpoch()
 	r.advance(next)
 	if old.IsZero() || heard {
-		return
+		return true
 	}
 	r.Logger.Warn("the hot tier lives another life and may have lost writes: it begins anew", "epoch", old, "next", next)
 	r.epochs.left = append(r.epochs.left, leftEpoch{old, time.Now().Add(forgetAfter)})
+	return true
 }
 
 // forgetEpochs removes what is left of epochs that ended a while ago. What it

@@ -26,7 +26,7 @@ type preparedChain struct {
 }
 
 // prepare computes every chain's rows. Mutations that cannot go on are
-// finished here.
+// decided here.
 func (q *queue) prepare(ctx context.Context, b *batch) *prepared {
 	slices.SortFunc(b.chains, func(x, y *chain) int { return x.key.Compare(y.key) })
 	p := &prepared{}
@@ -159,7 +159,7 @@ func anotherStands(version int64) *tiering.Error {
 	return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: version, Detail: "another version stands: read it and try again"}
 }
 
-// refuseFailed finishes the mutations that failed on a base read from warm.
+// refuseFailed decides the mutations that failed on a base read from warm.
 // One with an idempotency key asks warm first: its own earlier try may be what
 // makes it fail now.
 func (pc *preparedChain) refuseFailed() {
@@ -171,7 +171,7 @@ func (pc *preparedChain) refuseFailed() {
 			m.eval = nil
 			pc.again = append(pc.again, m)
 		default:
-			m.finish(warm.Result{}, m.probeErr)
+			pc.decide(m, warm.Result{}, m.probeErr)
 		}
 	}
 }
@@ -181,8 +181,8 @@ func (pc *preparedChain) add(m *mutation, after base) {
 	pc.bases = append(pc.bases, after)
 }
 
-// settle hands the results out. What has to be computed again goes round.
-func (pc *preparedChain) settle(results []warm.Result) {
+// deal hands the results out. What has to be computed again goes round.
+func (pc *preparedChain) deal(results []warm.Result) {
 	pc.base = nil
 	for i, m := range pc.sent {
 		r := m.outcome(results)
@@ -193,12 +193,12 @@ func (pc *preparedChain) settle(results []warm.Result) {
 			m.hint = nil
 			pc.again = append(pc.again, m)
 		case m.probe && r.Status == warm.Conflict:
-			m.finish(warm.Result{}, m.withCurrent(m.probeErr, r.Head))
+			pc.decide(m, warm.Result{}, m.withCurrent(m.probeErr, r.Head))
 		default:
 			if pc.known && r.Status == warm.Done {
 				pc.base = &base{version: r.Head.Version, body: pc.bases[i].body, user: r.Head.User}
 			}
-			m.finish(r, r.Err)
+			pc.decide(m, r, r.Err)
 		}
 	}
 }
@@ -213,14 +213,14 @@ func (m *mutation) withCurrent(err error, h warm.Head) error {
 	return &c
 }
 
-// fail finishes every mutation of a chain that never got to rows.
+// fail decides every mutation of a chain that never got to rows.
 func (c *chain) fail(err error) {
 	for _, m := range c.all {
-		m.finish(warm.Result{}, err)
+		c.decide(m, warm.Result{}, err)
 	}
 }
 
-// refuse finishes the mutations whose rows warm refused. Where the data of one
+// refuse decides the mutations whose rows warm refused. Where the data of one
 // of several is at fault they go round again, each alone.
 func (pc *preparedChain) refuse(err error) {
 	pc.base = nil
@@ -232,7 +232,7 @@ func (pc *preparedChain) refuse(err error) {
 		return
 	}
 	for _, m := range pc.sent {
-		m.finish(warm.Result{}, err)
+		pc.decide(m, warm.Result{}, err)
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"testing"
 
+	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -166,5 +167,110 @@ func TestWaitingWritesShareACommit(t *testing.T) {
 	}
 	if n := w.count("warm.Commit") - before; n > 3 {
 		t.Errorf("200 increments in line took %d commits", n)
+	}
+}
+
+// Writes of one key that share a commit share a token in hot, and a set: what a
+// mark costs grows with the tokens that live.
+func TestWritesThatFoldShareAMark(t *testing.T) {
+	w := open(t, setup{})
+	w.put("k", `0`)
+	release := w.blockQueue()
+	marks, sets := w.count("hot.Mark"), w.count("hot.Set")
+	var tries []func() (*tiering.Receipt, error)
+	for i := range 50 {
+		tries = append(tries, w.startPut("k", fmt.Sprint(i), tiering.Condition{}))
+	}
+	w.inLine(50)
+	release()
+	for _, try := range tries {
+		rc, err := try()
+		w.no(err)
+		if !rc.Hot {
+			t.Errorf("the answer of version %d says that hot did not take it", rc.Version)
+		}
+	}
+	// The blocker has its set too.
+	if m, s := w.count("hot.Mark")-marks, w.count("hot.Set")-sets; m != 1 || s != 2 {
+		t.Errorf("50 writes of one key cost %d marks and %d sets", m, s)
+	}
+	if l := w.hotState("k"); l.Entry.Meta.Version != 51 {
+		t.Errorf("hot is at version %d", l.Entry.Meta.Version)
+	}
+}
+
+// Every key of a batch loses its own token, in whatever order the writes came:
+// a token left behind keeps its key out of hot until it lapses.
+func TestEveryKeyOfABatchLosesItsToken(t *testing.T) {
+	w := open(t, setup{})
+	ids := []string{"m", "b", "x", "a", "k", "c"}
+	for _, id := range ids {
+		w.put(id, `0`)
+	}
+	absent := tiering.IfAbsent()
+	for _, c := range []struct {
+		name    string
+		refused map[string]bool // writes that ask for the key to be absent
+		want    string
+	}{
+		{"all commit", nil, `1`},
+		{"some are refused", map[string]bool{"b": true, "k": true}, `2`},
+	} {
+		release := w.blockQueue()
+		var tries []func() (*tiering.Receipt, error)
+		for _, id := range ids {
+			cond := tiering.Condition{}
+			if c.refused[id] {
+				cond = absent
+			}
+			tries = append(tries, w.startPut(id, c.want, cond))
+			w.inLine(len(tries))
+		}
+		release()
+		for i, try := range tries {
+			if _, err := try(); (err != nil) != c.refused[ids[i]] {
+				t.Fatalf("%s: %s: %v", c.name, ids[i], err)
+			}
+		}
+		for _, id := range ids {
+			l, want := w.hotState(id), hot.Present
+			if c.refused[id] {
+				want = hot.Empty
+			}
+			if l.State != want || want == hot.Present && string(l.Entry.Body) != c.want {
+				t.Errorf("%s: hot is in state %d of %s, at %s", c.name, l.State, id, l.Entry.Body)
+			}
+		}
+	}
+}
+
+// A mark whose answer is lost may be there all the same: the writer takes its
+// token away with the outcome, whatever that is.
+func TestATokenGoesThoughTheAnswerOfItsMarkWasLost(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		cond tiering.Condition
+		want string
+	}{
+		{"committed", tiering.Condition{}, `2`},
+		{"refused", tiering.IfAbsent(), `1`},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := open(t, setup{})
+			w.put("k", `1`)
+			w.kill("hot.Mark/after")
+			if _, err := w.startPut("k", `2`, c.cond)(); (err != nil) != (c.want == `1`) {
+				t.Fatal(err)
+			}
+			if l := w.hotState("k"); l.State == hot.Pending {
+				t.Error("the key is pending behind the write")
+			}
+			if got := w.get("k"); got != c.want {
+				t.Errorf("it is %s, want %s", got, c.want)
+			}
+			if l := w.hotState("k"); l.State != hot.Present {
+				t.Errorf("hot is in state %d behind a read", l.State)
+			}
+		})
 	}
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"errors"
 	"path/filepath"
 	"sync/atomic"
 	"testing"
@@ -13,18 +14,34 @@ import (
 	"github.com/tierd/tierd/warm/sqlite"
 )
 
-// apart is a shared hot store out of one daemon's reach: it answers nothing,
-// and never says that it is back.
+// apart is a shared hot store out of one daemon's reach: it answers nothing
+// until it is near again, and never says so.
 type apart struct {
 	hot.Store
+	near  atomic.Bool
 	epoch atomic.Pointer[tiering.HotEpoch]
 }
 
-func (a *apart) Get(context.Context, tiering.Key, bool) (hot.Lookup, error) {
+func (a *apart) Get(ctx context.Context, key tiering.Key, lease bool) (hot.Lookup, error) {
+	if a.near.Load() {
+		return a.Store.Get(ctx, key, lease)
+	}
 	return hot.Lookup{}, errHotLost
 }
-func (a *apart) Mark(context.Context, tiering.Key, hot.Token) error { return errHotLost }
-func (a *apart) Set(context.Context, hot.Set) (bool, error)         { return false, errHotLost }
+
+func (a *apart) Mark(ctx context.Context, key tiering.Key, token hot.Token) error {
+	if a.near.Load() {
+		return a.Store.Mark(ctx, key, token)
+	}
+	return errHotLost
+}
+
+func (a *apart) Set(ctx context.Context, s hot.Set) (bool, error) {
+	if a.near.Load() {
+		return a.Store.Set(ctx, s)
+	}
+	return false, errHotLost
+}
 
 func (a *apart) HotEpoch() tiering.HotEpoch { return *a.epoch.Load() }
 func (a *apart) Advance(e tiering.HotEpoch) {
@@ -70,5 +87,59 @@ func TestADaemonCutOffFromHotEndsTheEpochForTheOthers(t *testing.T) {
 			}
 			time.Sleep(time.Millisecond)
 		}
+	}
+}
+
+// reluctant is a warm store that begins no hot epoch until it may.
+type reluctant struct {
+	*sqlite.Store
+	may atomic.Bool
+}
+
+func (s *reluctant) BumpHotEpoch(ctx context.Context, from tiering.HotEpoch) (tiering.HotEpoch, error) {
+	if !s.may.Load() {
+		return tiering.HotEpoch{}, errors.New("not yet")
+	}
+	return s.Store.BumpHotEpoch(ctx, from)
+}
+
+// Until the epoch is ended for a write that hot has missed, others may serve
+// what the write has overwritten: no later write counts as taken by hot, though
+// it is.
+func TestHotTakesNothingUntilTheEpochEndedForWhatItMissed(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	file, err := sqlite.Open(ctx, filepath.Join(t.TempDir(), "warm.db"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store := &reluctant{Store: file}
+	defer store.Close()
+	h := &apart{Store: memory.Open(nil)}
+	h.epoch.Store(&tiering.HotEpoch{})
+	defer h.Close()
+	r := New(Config{Hot: h, Warm: store, EpochEvery: 20 * time.Millisecond})
+	defer r.Close()
+	put := func() bool {
+		t.Helper()
+		rc, err := r.Put(ctx, "docs", "k", []byte(`1`), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return rc.Hot
+	}
+	if put() {
+		t.Error("hot took a write that it did not answer")
+	}
+	h.near.Store(true)
+	if put() {
+		t.Error("hot took a write while its epoch was owed an end")
+	}
+	store.may.Store(true)
+	for !put() {
+		if ctx.Err() != nil {
+			t.Fatal("the epoch never ended")
+		}
+		time.Sleep(time.Millisecond)
 	}
 }

@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"runtime"
 	"sync"
 	"time"
 
@@ -14,6 +15,9 @@ const (
 	maxBatchRows  = 512
 	maxBatchBytes = 16 << 20
 )
+
+// crowdWait is how long writers wait for others that wrote lately, at most.
+const crowdWait = 10 * time.Millisecond
 
 // base is what a fold is computed on: the version that stands, and its bytes.
 // The zero base is an absent key.
@@ -45,7 +49,8 @@ type mutation struct {
 	// before is what eval last computed on.
 	before []byte
 
-	idem idemName
+	policy *policy // of its namespace, for how long hot may serve it
+	idem   idemName
 	// alone keeps it out of folds: the fold it was in was refused.
 	alone bool
 	// probe asks for the idempotency result alone: eval has failed, or cond
@@ -56,7 +61,7 @@ type mutation struct {
 	done   chan struct{}
 	result warm.Result
 	err    error
-	hotOK  bool // whether hot took it
+	hotOK  bool // whether hot agrees with warm about it
 	// doubt is closed, behind doubtErr, when warm went away under the commit:
 	// how it ended is known once warm is back, and done closed then.
 	doubt    chan struct{}
@@ -76,8 +81,16 @@ func (m *mutation) finish(r warm.Result, err error) {
 }
 
 // queue is the one line that all writes stand in. It starts a commit when none
-// is in flight, or when the rows waiting are at least the rows in flight and
-// fewer than committers batches are. Nothing ever waits for a batch to fill.
+// is in flight. Another one, up to committers, starts when the writes waiting are
+// at least those in flight, and half of what was on its way lately: what a
+// commit costs by itself is dear, and writers that come back in groups would
+// split into smaller and smaller ones. For the latter nothing waits longer than
+// crowdWait, should a commit last.
+//
+// A batch marks its keys in hot, commits, makes room for the next, and then
+// tells hot and its callers: each of its mutations waits once, and the marks and
+// sets of a batch are one exchange each. A key has one token in a batch, however
+// many mutations fold.
 type queue struct {
 	store      warm.Store
 	committers int
@@ -85,6 +98,10 @@ type queue struct {
 	rec        Recorder
 	// takes says what may fold. Tests that need a naive router replace it.
 	takes func(*chain, *mutation) bool
+	// mark makes keys pending in hot before the commit; settle tells hot of its
+	// outcome before anybody is answered.
+	mark   func(ctx context.Context, keys ...tiering.Key) []hotMark
+	settle func(ctx context.Context, outs []outcome)
 	// away reports whether warm is known not to answer; closing ends with the
 	// router.
 	away    func() bool
@@ -95,10 +112,15 @@ type queue struct {
 	busy     map[tiering.Key]bool
 	bases    map[tiering.Key]*base // known from the commit before, while mutations wait
 	idem     map[idemName]bool     // in flight: equal keys wait for the first
-	inflight int                   // rows
-	batches  int
-	closed   bool
-	running  sync.WaitGroup
+	inflight int                   // writes that were taken and not answered yet
+	batches  int                   // under way, or starting
+	starting bool                  // a batch is about to be filled
+	// crowd is about how many mutations were on their way lately, in line and in
+	// flight, at most. patient: lookAgain is due.
+	crowd   int
+	patient bool
+	closed  bool
+	running sync.WaitGroup
 }
 
 func newQueue(s warm.Store, committers int, timeout time.Duration, rec Recorder) *queue {
@@ -131,7 +153,7 @@ func (q *queue) refuse() {
 }
 
 // abandon refuses the mutations that still stand in line, and returns how many
-// they were and how many rows are in flight, which only warm can tell about.
+// they were and how many are in flight, which only warm can tell about.
 func (q *queue) abandon() (waiting, inflight int) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -144,34 +166,93 @@ func (q *queue) abandon() (waiting, inflight int) {
 
 // pump starts as many batches as the rule allows. q.mu is held.
 func (q *queue) pump() {
-	for len(q.waiting) > 0 && q.batches < q.committers && len(q.waiting) >= q.inflight {
-		b := q.take()
-		if len(b.chains) == 0 {
-			return // every key in line is in flight
+	if q.starting || len(q.waiting) == 0 || q.batches == q.committers {
+		return
+	}
+	if q.inflight > 0 && len(q.waiting) < q.inflight {
+		return
+	}
+	if q.inflight > 0 && len(q.waiting) < q.crowd/2 {
+		if !q.patient {
+			q.patient = true
+			time.AfterFunc(crowdWait, q.lookAgain)
 		}
-		q.batches++
-		q.inflight += b.rows
-		q.running.Go(func() {
-			q.commit(b)
-			q.mu.Lock()
-			q.batches--
-			q.inflight -= b.rows
-			for _, c := range b.chains {
-				delete(q.busy, c.key)
-				for _, m := range c.all {
-					delete(q.idem, m.idem)
-				}
-			}
-			q.requeue(b)
-			q.pump()
-			q.mu.Unlock()
-		})
+		return
+	}
+	q.starting = true
+	q.batches++
+	q.running.Go(q.run)
+}
+
+// lookAgain ends the wait for a crowd.
+func (q *queue) lookAgain() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.patient = false
+	q.crowd = len(q.waiting) + q.inflight
+	q.pump()
+}
+
+// run carries one batch through. It is filled only here, behind the writers that
+// are ready to run: those whose batch was just answered stand in line again.
+func (q *queue) run() {
+	runtime.Gosched()
+	q.mu.Lock()
+	q.starting = false
+	q.crowd = max(q.crowd-(q.crowd+7)/8, len(q.waiting)+q.inflight)
+	b := q.take()
+	if len(b.chains) == 0 { // every key in line is in flight
+		q.batches--
+		q.mu.Unlock()
+		return
+	}
+	q.inflight += b.writes
+	q.pump()
+	q.mu.Unlock()
+
+	b.mark(q.mark)
+	q.commit(b)
+
+	q.mu.Lock()
+	q.batches--
+	for _, c := range b.chains {
+		delete(q.busy, c.key)
+		for _, m := range c.all {
+			delete(q.idem, m.idem)
+		}
+	}
+	again := q.requeue(b)
+	q.inflight -= again
+	q.pump()
+	q.mu.Unlock()
+
+	q.answer(b)
+
+	q.mu.Lock()
+	q.inflight -= b.writes - again
+	q.pump()
+	q.mu.Unlock()
+}
+
+// answer tells hot what became of a batch's keys, and then everybody whose
+// mutation was decided.
+func (q *queue) answer(b *batch) {
+	outs := make([]outcome, len(b.chains))
+	for i, c := range b.chains {
+		outs[i] = outcome{mark: c.mark, last: c.last()}
+	}
+	q.settle(context.Background(), outs)
+	for i, c := range b.chains {
+		for _, m := range c.decided {
+			m.hotOK = outs[i].agrees
+			close(m.done)
+		}
 	}
 }
 
 // requeue puts what has to go round again at the head of the line, and forgets
-// the bases of keys nobody waits for. q.mu is held.
-func (q *queue) requeue(b *batch) {
+// the bases of keys nobody waits for. It returns how much that is. q.mu is held.
+func (q *queue) requeue(b *batch) int {
 	var again []*mutation
 	for _, c := range b.chains {
 		again = append(again, c.again...)
@@ -188,21 +269,64 @@ func (q *queue) requeue(b *batch) {
 			delete(q.bases, c.key)
 		}
 	}
+	return len(again)
 }
 
 // batch is one commit under way.
 type batch struct {
 	chains []*chain
+	writes int // mutations
 	rows   int
 	bytes  int
+}
+
+// mark makes the keys pending that hot holds. Each chain keeps its mark: the
+// commit brings them into another order.
+func (b *batch) mark(mark func(ctx context.Context, keys ...tiering.Key) []hotMark) {
+	chains := make([]*chain, 0, len(b.chains))
+	keys := make([]tiering.Key, 0, len(b.chains))
+	for _, c := range b.chains {
+		if !c.all[0].warmOnly {
+			chains, keys = append(chains, c), append(keys, c.key)
+		}
+	}
+	if len(keys) == 0 {
+		return
+	}
+	for i, m := range mark(context.Background(), keys...) {
+		chains[i].mark = m
+	}
 }
 
 // chain is the mutations of one key that commit together.
 type chain struct {
 	key   tiering.Key
+	mark  hotMark
 	all   []*mutation
 	base  *base       // before: what evals stand on; after: what the commit left; nil unknown
 	again []*mutation // to go round once more
+	// decided are the others, with their results, in the order of the rows.
+	decided []*mutation
+}
+
+// decide ends m's rounds. Its caller is told once hot was.
+func (c *chain) decide(m *mutation, r warm.Result, err error) {
+	m.result, m.err = r, err
+	c.decided = append(c.decided, m)
+}
+
+// last is the mutation that hot has to be told of: see outcome.
+func (c *chain) last() *mutation {
+	var last *mutation
+	for _, m := range c.decided {
+		if m.unknown() {
+			return m
+		}
+		if last == nil || m.committed() {
+			last = m
+		}
+	}
+	return last
 }
 
 // take fills a batch from the line, in order: one chain a key, plain puts
@@ -234,6 +358,7 @@ func (q *queue) take() *batch {
 			q.idem[m.idem] = true
 		}
 		c.all = append(c.all, m)
+		b.writes++
 		b.rows += m.rows()
 		b.bytes += m.bytes()
 	}
@@ -253,7 +378,7 @@ func foldable(m *mutation) bool {
 	return !m.probe && !m.alone && m.cond.Unconditional() && (m.eval != nil || m.row.Op == tiering.OpPut)
 }
 
-// commit runs one batch to its end: every mutation is finished, or in its
+// commit runs one batch through warm: every mutation is decided, or in its
 // chain's again.
 func (q *queue) commit(b *batch) {
 	ctx, cancel := context.WithTimeout(context.Background(), q.timeout)
@@ -274,7 +399,7 @@ func (q *queue) commit(b *batch) {
 	}
 	q.rec.Batch(b.rows)
 	for i, pc := range p.chains {
-		pc.settle(results[i])
+		pc.deal(results[i])
 	}
 }
 
@@ -287,7 +412,7 @@ func (q *queue) split(ctx context.Context, p *prepared) {
 			pc.refuse(err)
 			continue
 		}
-		pc.settle(results[0])
+		pc.deal(results[0])
 	}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/hot/hottest"
@@ -62,6 +63,59 @@ func TestRaceR02FillAfterTombstoneLapsed(t *testing.T) {
 		_, err := read()
 		w.no(err)
 		return want(w, "after the late fill", "k", "")
+	})
+}
+
+// A commit does not begin before its marks are in: else a reader could fill what
+// stood before a write that was acknowledged, and whose set was lost.
+func TestRaceR03CommitBeforeItsMark(t *testing.T) {
+	hasty := setup{router: func(r *Router) {
+		wait, written := r.queue.mark, map[tiering.Key]bool{}
+		r.queue.mark = func(ctx context.Context, keys ...tiering.Key) []hotMark {
+			if !written[keys[0]] { // the second write of a key is hasty
+				written[keys[0]] = true
+				return wait(ctx, keys...)
+			}
+			marks := make([]hotMark, len(keys))
+			for i, key := range keys {
+				marks[i] = hotMark{key: key, token: 1, epoch: r.hotEpoch()}
+				go func() { _ = r.Hot.Mark(ctx, key, 1) }()
+			}
+			return marks
+		}
+	}}
+	race(t, hasty, func(w *world) error {
+		w.put("k", `1`)
+		w.evict("k")
+		fill := w.hold("hot.Fill")
+		read := w.startGet("k", nil)
+		fill.reached(w)
+		w.kill("hot.Set")
+		mark := w.hold("hot.Mark")
+		write := w.startPut("k", `2`, tiering.Condition{})
+		mark.reached(w)
+		answered := make(chan struct{})
+		go func() {
+			defer close(answered)
+			_, _ = write()
+		}()
+		early := false
+		select {
+		case <-answered:
+			early = true
+		case <-time.After(200 * time.Millisecond): // it waits for its mark
+		}
+		fill.release()
+		_, err := read()
+		w.no(err)
+		if early {
+			if err := want(w, "once the write was answered", "k", `2`); err != nil {
+				return err
+			}
+		}
+		mark.release()
+		<-answered
+		return want(w, "behind the write", "k", `2`)
 	})
 }
 

@@ -83,7 +83,7 @@ type core struct {
 	close      context.CancelFunc
 	mu         sync.Mutex // of closed, and of background while it may be at zero
 	closed     bool
-	background sync.WaitGroup // writes until they are settled, loads, slides, and who follows the hot epoch
+	background sync.WaitGroup // atomic batches until they are settled, loads, slides, and who follows the hot epoch
 }
 
 // New returns a router for the whole default tenant. Close it before the
@@ -117,10 +117,11 @@ func New(c Config) *Router {
 	r.closing, r.close = context.WithCancel(context.Background())
 	r.remote, _ = warm.As[warm.Remote](c.Warm)
 	r.queue = newQueue(c.Warm, c.Committers, c.CommitTimeout, c.Recorder)
+	r.queue.mark, r.queue.settle = r.markKeys, r.settleAll
 	r.queue.away, r.queue.closing = r.warmAway, r.closing
 	r.watchers = newFeedReader(c.Warm)
 	if store, ok := hot.As[hot.Epochal](c.Hot); ok {
-		r.epochs = epochs{store: store, miss: make(chan struct{}, 1), every: c.EpochEvery}
+		r.epochs.store, r.epochs.miss, r.epochs.every = store, make(chan struct{}, 1), c.EpochEvery
 		r.background.Go(r.followEpochs)
 	}
 	return &Router{core: r, who: tiering.Principal{Tenant: tiering.DefaultTenant}}
@@ -131,7 +132,7 @@ func (r *Router) As(p tiering.Principal) *Router { return &Router{core: r.core, 
 
 // Close waits for every write that was accepted to be settled, so that whoever
 // was told of a write finds it whole in hot and warm. It waits for a commit and
-// a call to hot to time out, and no longer: a store that ignores its deadline
+// the calls to hot before and behind it to time out, and no longer: a store that ignores its deadline
 // must not keep a node from stopping. What it left then is logged; nobody was
 // told that it was done. Calls made after Close fail with unavailable.
 func (r *Router) Close() {
@@ -146,14 +147,15 @@ func (r *Router) Close() {
 		r.queue.running.Wait()
 		r.background.Wait()
 	}()
-	patience := time.NewTimer(r.CommitTimeout + r.HotTimeout)
+	bound := r.CommitTimeout + 2*r.HotTimeout
+	patience := time.NewTimer(bound)
 	defer patience.Stop()
 	select {
 	case <-settled:
 	case <-patience.C:
 		waiting, inflight := r.queue.abandon()
 		r.Logger.Error("closed before every write was settled: nobody was told that these were done",
-			"waited", r.CommitTimeout+r.HotTimeout, "refused", waiting, "in_flight", inflight)
+			"waited", bound, "refused", waiting, "in_flight", inflight)
 	}
 }
 

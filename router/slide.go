@@ -47,7 +47,7 @@ func (r *core) slide(key tiering.Key, p *policy, m tiering.Meta) {
 		defer r.slides.end(key)
 		touch := &mutation{key: key, row: warm.Row{Op: tiering.OpTouch, Expiry: warm.Expiry{Slide: true}}}
 		// A slide that fails is tried again by the next read.
-		if _, err := r.once(ctx, p, touch); err != nil || touch.err != nil {
+		if err := r.once(ctx, p, touch); err != nil || touch.err != nil {
 			r.Logger.Debug("slide failed", "key", key, "err", err, "commit", touch.err)
 		}
 	})

@@ -5,7 +5,6 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"errors"
-	"math/rand/v2"
 	"time"
 
 	"github.com/tierd/tierd/hot"
@@ -14,18 +13,20 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
-// write takes one mutation through the tiers: pending in hot, committed in
-// warm, set in hot. The commit is the moment it happens.
+// write takes one mutation through the tiers, with those that share its batch:
+// pending in hot, committed in warm, set in hot. The commit is the moment it
+// happens.
 func (r *Router) write(ctx context.Context, op string, p *policy, m *mutation) (*tiering.Receipt, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
 	ctx, end := r.Recorder.Commit(ctx, op, m.key)
 	rc, err := r.commit(ctx, p, m)
-	from, to := m.states(p)
 	var version int64
-	if rc != nil {
+	var from, to string
+	if err == nil { // else the commit may still be under way
 		version = rc.Version
+		from, to = m.states(p)
 	}
 	end(version, from, to, err)
 	return rc, err
@@ -33,8 +34,7 @@ func (r *Router) write(ctx context.Context, op string, p *policy, m *mutation) (
 
 func (r *Router) commit(ctx context.Context, p *policy, m *mutation) (*tiering.Receipt, error) {
 	for tries := 0; ; tries++ {
-		hotOK, err := r.once(ctx, p, m)
-		if err != nil {
+		if err := r.once(ctx, p, m); err != nil {
 			return nil, err
 		}
 		switch {
@@ -52,7 +52,7 @@ func (r *Router) commit(ctx context.Context, p *policy, m *mutation) (*tiering.R
 				return nil, err
 			}
 		default:
-			return r.receipt(ctx, p, m, hotOK)
+			return r.receipt(ctx, p, m, m.hotOK)
 		}
 		m.done, m.doubt = nil, nil
 	}
@@ -71,112 +71,26 @@ func (r *Router) reviveNamespace(ctx context.Context, ns string) error {
 // once sends m through one commit. The caller may leave early, with the
 // context's error or because warm went away: the commit goes on, and hot is
 // settled behind it.
-func (r *core) once(ctx context.Context, p *policy, m *mutation) (hotOK bool, err error) {
-	if err := r.enter(); err != nil {
-		return false, err
+func (r *core) once(ctx context.Context, p *policy, m *mutation) error {
+	if err := r.open(); err != nil {
+		return err
 	}
-	stays := true
-	defer func() {
-		if stays {
-			r.background.Done()
-		}
-	}()
 	if r.warmAway() {
-		return false, errAway()
+		return errAway()
 	}
+	m.policy = p
 	m.begin()
-	var mark hotMark
-	if !m.warmOnly {
-		mark = r.markHot(ctx, m.key)
-	}
 	if err := r.queue.submit(m); err != nil {
-		return false, errors.Join(err, r.unmark(mark))
+		return err
 	}
 	select {
 	case <-m.done:
-		return r.settle(ctx, p, m, mark), nil
-	case <-m.doubt:
-		err = m.doubtErr
-	case <-ctx.Done():
-		err = ctx.Err()
-	}
-	stays = false
-	go func() {
-		defer r.background.Done()
-		<-m.done
-		r.settle(context.Background(), p, m, mark)
-	}()
-	return false, err
-}
-
-// hotMark is a write that is pending in hot.
-type hotMark struct {
-	key   tiering.Key
-	token hot.Token
-	epoch tiering.HotEpoch // in use when it was made
-	err   error            // why hot did not take it
-}
-
-// taken reports whether hot took it.
-func (m hotMark) taken() bool { return m.token != 0 && m.err == nil }
-
-// markHot tells hot that a write of key is on its way.
-func (r *core) markHot(ctx context.Context, key tiering.Key) hotMark {
-	m := hotMark{key: key, token: hot.Token(rand.Uint64() | 1), epoch: r.hotEpoch()}
-	m.err = r.onHot(ctx, func(ctx context.Context) error { return r.Hot.Mark(ctx, key, m.token) })
-	return m
-}
-
-// stands reports whether hot, as it is used now, has taken m: under another
-// epoch it knows nothing of it.
-func (r *core) stands(m hotMark) bool { return m.taken() && m.epoch == r.hotEpoch() }
-
-// settle tells hot how the commit went, under the epoch that stood then. It
-// reports whether hot now agrees with warm about this write.
-func (r *core) settle(ctx context.Context, p *policy, m *mutation, mark hotMark) bool {
-	if m.warmOnly {
-		r.advance(m.result.HotEpoch)
-		return false
-	}
-	r.flights.outdate(m.key)
-	if errors.Is(m.err, warm.ErrOutcomeUnknown) {
-		if !r.stands(mark) {
-			r.missed(r.hotEpoch())
-		}
-		return false // the mark lapses to empty, whatever becomes of the commit
-	}
-	r.advance(m.result.HotEpoch)
-	stands := r.stands(mark)
-	set, ok := m.set(p)
-	switch {
-	case ok:
-	case stands || m.err != nil || m.result.Status != warm.Done:
-		return r.unmark(mark) == nil && mark.taken()
-	default: // no mark has dropped what is old by now
-		set = hot.Set{Key: m.key, Entry: hot.Entry{Meta: m.result.Head.Meta()}}
-	}
-	if stands {
-		set.Token = mark.token
-	}
-	e := r.hotEpoch()
-	err := r.onHot(ctx, func(ctx context.Context) error {
-		_, err := r.Hot.Set(ctx, set)
-		return err
-	})
-	if err != nil {
-		r.Recorder.HotMissed()
-	}
-	if err != nil && !stands {
-		r.missed(e)
-	}
-	return err == nil
-}
-
-func (r *core) unmark(m hotMark) error {
-	if !m.taken() {
 		return nil
+	case <-m.doubt:
+		return m.doubtErr
+	case <-ctx.Done():
+		return ctx.Err()
 	}
-	return r.onHot(context.Background(), func(ctx context.Context) error { return r.Hot.Unmark(ctx, m.key, m.token) })
 }
 
 // onHot runs one call to hot under its own bound, whether or not the caller
@@ -192,26 +106,6 @@ func (r *core) look(ctx context.Context, key tiering.Key, lease bool) (hot.Looku
 	ctx, cancel := context.WithTimeout(ctx, r.HotTimeout)
 	defer cancel()
 	return r.Hot.Get(ctx, key, lease)
-}
-
-// set is what hot stores after the commit; ok is false when it only has to
-// forget: nothing was committed, or only the head changed.
-func (m *mutation) set(p *policy) (hot.Set, bool) {
-	h := m.result.Head
-	if m.err != nil || m.result.Status != warm.Done {
-		return hot.Set{}, false
-	}
-	s := hot.Set{Key: m.key, Entry: hot.Entry{Meta: h.Meta()}}
-	switch {
-	case h.Op.Deleting():
-		s.Deleted = true
-		return s, true
-	case m.row.Op == tiering.OpPut:
-		s.Entry.Body = m.row.Body
-		s.TTL = hotLife(p, h, h.UpdatedAt)
-		return s, s.TTL > 0
-	}
-	return hot.Set{}, false
 }
 
 // hotLife is how long hot may serve a document read at now on warm's clock.

@@ -91,3 +91,26 @@ func (s *hotStore) Ping(ctx context.Context) error {
 	c.end(err)
 	return err
 }
+
+// Together counts each step as the call that it is, for as long as all took.
+func (s *hotStore) Together(ctx context.Context, steps []hot.Step) []error {
+	calls := make([]call, len(steps))
+	for i, st := range steps {
+		_, calls[i] = s.opOf(st.Act).begin(ctx)
+	}
+	errs := hot.Together(ctx, s.Store, steps)
+	for i, c := range calls {
+		c.end(errs[i])
+	}
+	return errs
+}
+
+func (s *hotStore) opOf(act hot.Act) *op {
+	switch act {
+	case hot.ToMark:
+		return s.mark
+	case hot.ToUnmark:
+		return s.unmark
+	}
+	return s.set
+}

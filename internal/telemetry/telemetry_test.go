@@ -93,6 +93,9 @@ func TestSeries(t *testing.T) {
 		want   float64
 	}{
 		{"a call of hot is timed", func(tel *Telemetry) { _, _ = tel.Hot(stubHot{}).Get(ctx, tiering.Key{}, false) }, `tierd_tier_call_duration_seconds{op="get",tier="hot"}`, 1},
+		{"calls that go together are timed each", func(tel *Telemetry) {
+			tel.Hot(stubHot{}).(hot.Batcher).Together(ctx, []hot.Step{{Act: hot.ToMark}, {Act: hot.ToSet}, {Act: hot.ToMark}})
+		}, `tierd_tier_call_duration_seconds{op="mark",tier="hot"}`, 2},
 		{"a failed call is timed too", func(tel *Telemetry) { _, _ = tel.Hot(stubHot{err: refused}).Get(ctx, tiering.Key{}, false) }, `tierd_tier_call_duration_seconds{op="get",tier="hot"}`, 1},
 		{"a failed call counts by code", func(tel *Telemetry) { _, _ = tel.Hot(stubHot{err: refused}).Get(ctx, tiering.Key{}, false) }, `tierd_tier_call_errors_total{code="other",op="get",tier="hot"}`, 1},
 		{"a good call counts no error", func(tel *Telemetry) { _, _ = tel.Hot(stubHot{}).Get(ctx, tiering.Key{}, false) }, `tierd_tier_call_errors_total{code="other",op="get",tier="hot"}`, 0},

@@ -1,0 +1,105 @@
+package router
+
+import (
+	"context"
+	"fmt"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// slowCommits is warm of which each commit lasts until it is let go.
+type slowCommits struct {
+	warm.Store
+	open chan chan struct{} // commits under way, in the order they began
+	rows chan int           // how many rows each has
+}
+
+func (s *slowCommits) Commit(_ context.Context, b *warm.Batch) ([][]warm.Result, error) {
+	end := make(chan struct{})
+	s.rows <- len(b.Changes)
+	s.open <- end
+	<-end
+	results := make([][]warm.Result, len(b.Changes))
+	for i := range results {
+		results[i] = []warm.Result{{Status: warm.Done}}
+	}
+	return results, nil
+}
+
+// A commit starts at once where none is under way. Another one waits for as many
+// rows as are in flight, and for half of those who wrote lately: else each group
+// of writers that comes back together would split into smaller and smaller ones.
+func TestWhenACommitStarts(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		s := &slowCommits{open: make(chan chan struct{}, 16), rows: make(chan int, 16)}
+		q := newQueue(s, 16, time.Minute, discard{})
+		q.mark = func(_ context.Context, keys ...tiering.Key) []hotMark { return make([]hotMark, len(keys)) }
+		q.settle = func(context.Context, []outcome) {}
+		n := 0
+		submit := func(rows int) {
+			t.Helper()
+			for range rows {
+				n++
+				m := &mutation{key: tiering.Key{Tenant: "t", Namespace: "ns", ID: fmt.Sprint(n)}, row: warm.Row{Op: tiering.OpPut}}
+				m.begin()
+				if err := q.submit(m); err != nil {
+					t.Fatal(err)
+				}
+			}
+			synctest.Wait()
+		}
+		started := func(want ...int) {
+			t.Helper()
+			for _, w := range want {
+				select {
+				case got := <-s.rows:
+					if got != w {
+						t.Fatalf("a commit of %d rows started, want %d", got, w)
+					}
+				default:
+					t.Fatalf("no commit of %d rows started", w)
+				}
+			}
+			select {
+			case got := <-s.rows:
+				t.Fatalf("a commit of %d rows started", got)
+			default:
+			}
+		}
+		end := func() {
+			close(<-s.open)
+			synctest.Wait()
+		}
+
+		submit(16)
+		started(16) // all that came together
+		submit(15)
+		started() // fewer than are in flight
+		submit(1)
+		started(16)
+		end()
+		end()
+		submit(3)
+		started(3) // nothing is under way
+		submit(4)
+		started() // as many as are in flight, but there were 32 lately
+		submit(10)
+		started(14)
+		submit(5)
+		end() // the three
+		started()
+		end() // the fourteen
+		started(5)
+		submit(6)
+		started() // more than are in flight, but a crowd was here
+		time.Sleep(crowdWait)
+		synctest.Wait()
+		started(6) // the five may take long
+		end()
+		end()
+	})
+}
