@@ -45,6 +45,9 @@ func (t *tiers) openRecall(ctx context.Context, c Config, w warm.Store) (*recall
 	if err != nil {
 		return nil, tiering.Wrap(err, "open", tiering.Vector, tiering.Key{})
 	}
+	if plan := r.embedders.Plan(ctx); plan.Active != url {
+		c.Logger.Warn("the store has vectors of another embedder, and goes on with that: migrate to change it", "configured", url, "in_force", plan.Active)
+	}
 	r.entries = &entry.Maker{Analyzer: analyzer, Embedder: r.embedders.Current}
 	if r.index, err = t.openIndex(ctx, c, w); err != nil {
 		return nil, err

@@ -30,8 +30,17 @@ type Memories struct {
 	Rank     rank.Options
 }
 
-// Embedders knows the embedder whose vectors recall searches by text.
+// Embedders knows the embedder whose vectors recall searches by text, and those
+// that may take its place.
 type Embedders interface {
+	// Own is the URL that this daemon is configured with.
+	Own() string
+	// Plan returns the URLs that the store names.
+	Plan(ctx context.Context) warm.Embedding
+	// Open returns the embedder of a URL.
+	Open(url string) (vector.Embedder, error)
+	// Migrate makes url the one that is to take over.
+	Migrate(ctx context.Context, url string) error
 	// Searched returns it, nil for none; an error where this daemon cannot embed
 	// in the space of the vectors that are there.
 	Searched(ctx context.Context) (vector.Embedder, error)

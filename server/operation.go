@@ -105,7 +105,7 @@ func (s *Server) operations() []*operation {
 	var all []*operation
 	for _, part := range [][]*operation{
 		documentOperations(), editOperations(), listOperations(), historyOperations(), logOperations(), careOperations(), operateOperations(),
-		batchOperations(), s.watchOperations(), memoryOperations(), namespaceOperations(), keyOperations(), s.nodeOperations(),
+		batchOperations(), s.watchOperations(), memoryOperations(), embeddingOperations(), namespaceOperations(), keyOperations(), s.nodeOperations(),
 	} {
 		all = append(all, part...)
 	}

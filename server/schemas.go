@@ -115,6 +115,7 @@ func components() map[string]*huma.Schema {
 	requestSchemas(c)
 	documentSchemas(c)
 	memorySchemas(c)
+	embeddingSchemas(c)
 	logSchemas(c)
 	nodeSchemas(c)
 	operateSchemas(c)

@@ -22,6 +22,36 @@ type Operations interface {
 	// ConfirmClock accepts a clock that jumped, and lets the moves that it
 	// parked go on.
 	ConfirmClock(ctx context.Context) error
+	// Embedding says whose vectors recall searches, and how far a change is.
+	Embedding(ctx context.Context) (*EmbeddingStatus, error)
+	// MigrateEmbedding begins to make the vectors of the embedder to, a URL as
+	// the embed setting takes it. Once every memory has one, to is searched; until
+	// then, and while it is searched, the vectors of the one before stay, so that
+	// to go back is the same call with its URL. To name the one that is searched
+	// ends a change that is under way.
+	MigrateEmbedding(ctx context.Context, to string) (*EmbeddingStatus, error)
+	// DropVectors removes the vectors of a space that nobody searches, and tells
+	// how many there were.
+	DropVectors(ctx context.Context, space string) (int64, error)
+}
+
+// EmbeddingStatus says whose vectors there are.
+type EmbeddingStatus struct {
+	Active     string `json:"active"`           // the embedder whose vectors are searched by text
+	Target     string `json:"target,omitempty"` // the one that is to take its place
+	Configured string `json:"configured"`       // what this daemon was started with
+	// Problem is why this daemon cannot search by text in the active space: its
+	// recalls are by words then.
+	Problem  string          `json:"problem,omitempty"`
+	Memories int64           `json:"memories"` // in the index
+	Spaces   []EmbeddedSpace `json:"spaces"`
+}
+
+// EmbeddedSpace is an embedding space with its vectors.
+type EmbeddedSpace struct {
+	Space   string `json:"space"`
+	Vectors int64  `json:"vectors"`
+	Use     string `json:"use"` // active, target, own (of callers) or idle
 }
 
 // EraseRequest selects a subject: exactly one of Namespace with ID, Namespace

@@ -35,6 +35,7 @@ type commands struct {
 	Entries entriesCommand `cmd:"" group:"logs" help:"Print entries of a log."`
 	Tail    tailCommand    `cmd:"" group:"logs" help:"Follow a namespace or a log until Ctrl-C."`
 	Eval    evalGroup      `cmd:"" group:"memories" help:"Measure recall on conversations of one's own."`
+	Embed   embedGroup     `cmd:"" group:"memories" help:"Look at and change what makes the vectors of memories."`
 
 	Versions versionsCommand `cmd:"" group:"history" help:"List the versions of a document, newest first."`
 	Diff     diffCommand     `cmd:"" group:"history" help:"Show what changed between two versions."`

@@ -76,6 +76,12 @@ func (w *exampleWorld) documents(t *testing.T, planner, example string) {
 		t.Fatal(err)
 	}
 	w.d.must("batch", file)
+	if strings.Contains(example, "own:my-model:3") {
+		memory := `{"text":"a","embedding":[1,0,0],"embedding_model":"my-model"}`
+		if got := w.run(t, "curl -sf -X POST $TIERD_URL/v1/memories/vectors -d '"+memory+"'"); got.code != exitDone {
+			t.Fatalf("%+v", got)
+		}
+	}
 	if strings.Contains(example, "people/01jf8") {
 		w.d.must("remember", "people", "Ada prefers a window seat", "--id", "01jf8")
 		w.d.must("remember", "people", "Ada is afraid of heights", "--id", "01jg2")

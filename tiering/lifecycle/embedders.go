@@ -43,7 +43,7 @@ const (
 // configured with the embedder own. A store without one takes it.
 func NewEmbedders(ctx context.Context, store warm.Memories, own string, open func(url string) (vector.Embedder, error)) (*Embedders, error) {
 	e := &Embedders{store: store, own: own, open: open, opened: map[string]opened{}}
-	if _, err := e.get(own); err != nil {
+	if _, err := e.Open(own); err != nil {
 		return nil, err
 	}
 	plan, err := store.Embedding(ctx)
@@ -79,7 +79,7 @@ func (e *Embedders) Plan(ctx context.Context) warm.Embedding {
 
 // Searched returns the embedder whose vectors recall searches by text.
 func (e *Embedders) Searched(ctx context.Context) (vector.Embedder, error) {
-	return e.get(e.Plan(ctx).Active)
+	return e.Open(e.Plan(ctx).Active)
 }
 
 // Current is Searched for whoever makes vectors of texts as they are written:
@@ -98,7 +98,7 @@ func (e *Embedders) Current() vector.Embedder {
 // now stays until every memory has a vector of the new one; to name that one
 // ends a migration that is under way.
 func (e *Embedders) Migrate(ctx context.Context, url string) error {
-	if _, err := e.get(url); err != nil {
+	if _, err := e.Open(url); err != nil {
 		return err
 	}
 	for {
@@ -135,8 +135,8 @@ func (e *Embedders) forget() {
 	e.read = time.Time{}
 }
 
-// get opens an embedder once.
-func (e *Embedders) get(url string) (vector.Embedder, error) {
+// Open returns the embedder of a URL, opened once.
+func (e *Embedders) Open(url string) (vector.Embedder, error) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	o, ok := e.opened[url]

@@ -110,7 +110,7 @@ func (e *Engine) fillSpace(ctx context.Context, l warm.Lease, url string) error 
 
 // embedderOf opens an embedder and asks for its space; "" where it makes none.
 func (e *Engine) embedderOf(ctx context.Context, url string) (vector.Embedder, string, error) {
-	embedder, err := e.Memories.Embedders.get(url)
+	embedder, err := e.Memories.Embedders.Open(url)
 	if err != nil || embedder == nil || embedder.Weight() == 0 {
 		return nil, "", err
 	}
