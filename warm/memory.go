@@ -32,6 +32,9 @@ type PendingMemory struct {
 // tiering.IndexIndexed: what changed says nothing about the meaning. A put
 // without Row.Memory keeps the entry if its bytes are the same. Times are kept
 // to the microsecond.
+//
+// A driver may keep the vectors of a memory apart, in less room and precision,
+// from when its bytes were demoted until it is promoted or written.
 type Memories interface {
 	// SetMemory puts e in place of the whole entry of key, if a live head of
 	// e's digest stands.

@@ -24,6 +24,9 @@ const (
 	mergeStep = 64
 	// moveStep is how many it moves where there is no index yet.
 	moveStep = 1000
+	// maxIndexes is how many namespaces have an index, the largest first: every
+	// insert into the table looks at the condition of each.
+	maxIndexes = 256
 	// most dimensions of a column of vectors, and of half vectors, that HNSW takes.
 	mostDims, mostHalfDims = 2000, 4000
 )
@@ -112,7 +115,7 @@ func (x *Index) Maintain(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	for _, l := range large {
-		if valid[l.of] != 0 {
+		if valid[l.of] != 0 || len(valid) >= maxIndexes {
 			continue
 		}
 		return true, x.build(ctx, l)
@@ -166,7 +169,7 @@ func (x *Index) large(ctx context.Context) (out []group, err error) {
 	err = x.each(ctx, `SELECT g.nid, g.sid, x.dims FROM memory_count c,
 		LATERAL (SELECT c.nid, v.sid, count(*) AS n FROM (SELECT sid FROM memory_fresh WHERE nid = c.nid UNION ALL SELECT sid FROM memory_vector WHERE nid = c.nid) v GROUP BY v.sid) g,
 		LATERAL (SELECT `+x.sql(`{{dims}}`)+`(v.v) AS dims FROM (SELECT v FROM memory_fresh WHERE nid = g.nid AND sid = g.sid UNION ALL SELECT v FROM memory_vector WHERE nid = g.nid AND sid = g.sid) v LIMIT 1) x
-		WHERE c.n >= $1 AND g.n >= $1 AND x.dims <= $2 ORDER BY g.nid, g.sid`, []any{x.opts.IndexFrom, mostHalfDims}, func(rows pgx.Rows) error {
+		WHERE c.n >= $1 AND g.n >= $1 AND x.dims <= $2 ORDER BY g.n DESC LIMIT $3`, []any{x.opts.IndexFrom, mostHalfDims, maxIndexes}, func(rows pgx.Rows) error {
 		var g group
 		err := rows.Scan(&g.nid, &g.sid, &g.dims)
 		out = append(out, g)

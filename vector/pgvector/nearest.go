@@ -12,7 +12,7 @@ import (
 
 // slack is how many more vectors than asked for a search takes before it looks
 // whether their memories stand: some may have ended, or expired.
-const slack = 16
+const slack = 6
 
 // Nearest implements vector.Index.
 func (x *Index) Nearest(ctx context.Context, s vector.Scope, space string, v []float32, limit int, deep bool) ([]vector.Hit, error) {
@@ -98,20 +98,28 @@ func (s search) tables(alsoIndexed bool) []string {
 	return t
 }
 
-// apart is the distance of a vector of a table to the query at a place.
+// apart is the distance of a vector of a table to the query at a place, which a
+// plan for any query makes a vector once that way, and not for each row.
 func (x *Index) apart(table, q string) string {
+	q = `(SELECT ` + q + `::real[]::{{vector}})`
 	if table == "memory_dormant" {
-		return x.sql(`(v.v::{{vector}} {{near}} ` + q + `::real[]::{{vector}})`)
+		return x.sql(`(v.v::{{vector}} {{near}} ` + q + `)`)
 	}
-	return x.sql(`(v.v {{near}} ` + q + `::real[]::{{vector}})`)
+	return x.sql(`(v.v {{near}} ` + q + `)`)
 }
 
 // same is the condition of vectors of as many dimensions as the query.
 func (x *Index) same(s search) string { return x.sql(fmt.Sprintf(`{{dims}}(v.v) = %d`, len(s.q))) }
 
+// memoriesOf joins the memories of a few rows, one by one: a planner that knows
+// little of the tables yet would read all of a namespace's.
+func memoriesOf(rows string) string {
+	return ` CROSS JOIN LATERAL (SELECT * FROM live_memory m WHERE m.kid = ` + rows + `.kid OFFSET 0) m`
+}
+
 // exact compares every vector in scope. At first the best of all are taken, and
 // then those of them whose memories stand; when these are too few, or filters
-// ask for more than a user, the memories come first. "+ 0" keeps the planner
+// ask for more than a user, the memories come first. "OFFSET 0" keeps the planner
 // from an index whose order is not exact.
 func (x *Index) exact(ctx context.Context, s search) ([]vector.Hit, error) {
 	if !narrows(s.scope) {
@@ -130,8 +138,8 @@ func (x *Index) exact(ctx context.Context, s search) ([]vector.Hit, error) {
 		}
 		union += `SELECT v.kid, ` + x.apart(t, q) + ` AS d FROM ` + t + fmt.Sprintf(` v WHERE v.sid = %d AND `, s.sid) + x.same(s) + ` AND v.kid IN (SELECT kid FROM allowed)`
 	}
-	text := `WITH allowed AS MATERIALIZED (SELECT m.kid FROM live_memory m WHERE ` + within + `), near AS MATERIALIZED (SELECT * FROM (` + union + `) u ORDER BY d + 0 LIMIT ` + a.add(s.limit+slack) + `)
-		SELECT near.d, 0, ` + hitColumns + ` FROM near JOIN live_memory m ON m.kid = near.kid`
+	text := `WITH allowed AS MATERIALIZED (SELECT m.kid FROM live_memory m WHERE ` + within + `), near AS MATERIALIZED (SELECT * FROM (` + union + ` OFFSET 0) u ORDER BY d LIMIT ` + a.add(s.limit+slack) + `)
+		SELECT near.d, 0, ` + hitColumns + ` FROM near` + memoriesOf(`near`)
 	hits, _, err := x.hits(ctx, x.pool, text, a.values, s)
 	return hits, err
 }
@@ -140,7 +148,7 @@ func (x *Index) exact(ctx context.Context, s search) ([]vector.Hit, error) {
 // are no more vectors than were taken.
 func (x *Index) exactFirst(ctx context.Context, s search) (hits []vector.Hit, all bool, err error) {
 	var a args
-	text := `WITH near AS MATERIALIZED (` + x.nearestOf(&a, s, s.tables(true)) + `) SELECT near.d, (SELECT count(*) FROM near), ` + hitColumns + ` FROM near JOIN live_memory m ON m.kid = near.kid WHERE ` + x.alive(&a, s.scope)
+	text := `WITH near AS MATERIALIZED (` + x.nearestOf(&a, s, s.tables(true)) + `) SELECT near.d, (SELECT count(*) FROM near), ` + hitColumns + ` FROM near` + memoriesOf(`near`) + ` WHERE ` + x.alive(&a, s.scope)
 	if s.scope.User != "" {
 		text += ` AND m.owner = ` + a.add(s.scope.User)
 	}
@@ -160,13 +168,9 @@ func (x *Index) nearestOf(a *args, s search, tables []string) string {
 		if union != "" {
 			union += ` UNION ALL `
 		}
-		d := x.apart(t, q)
-		union += `(SELECT v.kid, ` + d + ` AS d FROM ` + t + fmt.Sprintf(` v WHERE v.nid = %d AND v.sid = %d AND `, s.nid, s.sid) + x.same(s) + owner + ` ORDER BY ` + d + ` + 0 LIMIT ` + limit + `)`
+		union += `SELECT v.kid, ` + x.apart(t, q) + ` AS d FROM ` + t + fmt.Sprintf(` v WHERE v.nid = %d AND v.sid = %d AND `, s.nid, s.sid) + x.same(s) + owner
 	}
-	if len(tables) == 1 {
-		return union
-	}
-	return `SELECT * FROM (` + union + `) u ORDER BY d + 0 LIMIT ` + limit
+	return `SELECT * FROM (` + union + ` OFFSET 0) u ORDER BY d LIMIT ` + limit
 }
 
 // through searches with the namespace's index, and what is fresh one by one.
@@ -180,24 +184,43 @@ func (x *Index) through(ctx context.Context, s search) ([]vector.Hit, error) {
 		where += ` AND v.owner = ` + a.add(s.scope.User)
 	}
 	if narrows(s.scope) {
-		join, where = ` JOIN live_memory m ON m.kid = v.kid`, where+` AND `+x.within(&a, s.scope, s.nid)+keyed(&a, s.scope)
+		join, where = memoriesOf(`v`), where+` AND `+x.within(&a, s.scope, s.nid)+keyed(&a, s.scope)
 	}
 	column, operand, full := x.indexedColumn(len(s.q), "v.v"), x.indexedColumn(len(s.q), a.add(s.q)+`::real[]`), x.apart("memory_vector", a.add(s.q))
 	text := `WITH near AS MATERIALIZED (SELECT v.kid, ` + full + ` AS d FROM memory_vector v` + join + ` WHERE ` + where + ` ORDER BY ` + column + x.sql(` {{near}} `) + operand + ` LIMIT ` + a.add(limit) + `),
 		fresh AS MATERIALIZED (` + x.nearestOf(&a, s, s.tables(false)) + `)
-		SELECT u.d, 0, ` + hitColumns + ` FROM (SELECT * FROM near UNION ALL SELECT * FROM fresh) u JOIN live_memory m ON m.kid = u.kid WHERE ` + x.within(&a, s.scope, s.nid) + keyed(&a, s.scope)
+		SELECT u.d, 0, ` + hitColumns + ` FROM (SELECT * FROM near UNION ALL SELECT * FROM fresh) u` + memoriesOf(`u`) + ` WHERE ` + x.within(&a, s.scope, s.nid) + keyed(&a, s.scope)
+	if search := max(x.opts.Search, 2*s.limit); search > x.opts.Search || x.walks == nil {
+		return x.throughOnce(ctx, s, search, text, a.values)
+	}
+	hits, _, err := x.hits(ctx, x.walks, text, a.values, s)
+	return hits, err
+}
+
+// walking are the settings of a search through an index: it goes on until it has
+// enough, and no other way may look cheaper.
+func walking(search int) map[string]string {
+	return map[string]string{
+		"hnsw.ef_search": fmt.Sprint(min(1000, search)), "hnsw.iterative_scan": "relaxed_order", "hnsw.max_scan_tuples": "20000",
+		"enable_sort": "off", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off",
+	}
+}
+
+// throughOnce is a search with settings of its own.
+func (x *Index) throughOnce(ctx context.Context, s search, wide int, text string, values []any) (hits []vector.Hit, err error) {
+	var names, settings []string
+	for name, value := range walking(wide) {
+		names, settings = append(names, name), append(settings, value)
+	}
 	b := &pgx.Batch{}
 	b.Queue(`BEGIN READ ONLY`)
-	b.Queue(`SELECT set_config('hnsw.ef_search', $1, true), set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('hnsw.max_scan_tuples', '20000', true),
-		set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true), set_config('enable_hashjoin', 'off', true), set_config('enable_mergejoin', 'off', true),
-		set_config('enable_bitmapscan', 'off', true), set_config('plan_cache_mode', 'force_custom_plan', true)`, fmt.Sprint(min(1000, max(x.opts.Search, 2*s.limit))))
-	var hits []vector.Hit
-	b.Queue(text, a.values...).Query(func(rows pgx.Rows) (err error) {
+	b.Queue(`SELECT set_config(t.name, t.value, true) FROM unnest($1::text[], $2::text[]) t(name, value)`, names, settings)
+	b.Queue(text, values...).Query(func(rows pgx.Rows) (err error) {
 		hits, _, err = scanHits(rows)
 		return err
 	})
 	b.Queue(`COMMIT`)
-	err := x.pool.SendBatch(ctx, b).Close()
+	err = x.pool.SendBatch(ctx, b).Close()
 	return best(hits, s.limit), err
 }
 

@@ -15,6 +15,7 @@ package pgvector
 import (
 	"context"
 	"fmt"
+	"maps"
 	"strings"
 	"sync"
 	"time"
@@ -30,10 +31,10 @@ type Options struct {
 	// Clock, for tests, is what memories expire by; nil: the server's.
 	Clock func() time.Time
 	// ExactUpTo is how many vectors that filters let through are compared one by
-	// one, although there is an index; 0: 5,000.
+	// one, although there is an index; 0: 2,000.
 	ExactUpTo int
 	// IndexFrom is from how many vectors on a namespace has an index of its own
-	// in a space; 0: 8,000.
+	// in a space; 0: 2,500.
 	IndexFrom int
 	// Search is hnsw.ef_search, how many candidates a search keeps; 0: 120. It
 	// is raised for more matches.
@@ -43,6 +44,7 @@ type Options struct {
 // Index is a vector.Index. It is safe for concurrent use.
 type Index struct {
 	pool   *pgxpool.Pool
+	walks  *pgxpool.Pool // for searches through indexes; nil behind a pooler, which knows no settings of a session
 	opts   Options
 	schema string // where pgvector lies, quoted
 	known  known
@@ -60,7 +62,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Index, error) {
 	for _, d := range []struct {
 		to        *int
 		otherwise int
-	}{{&x.opts.ExactUpTo, 5000}, {&x.opts.IndexFrom, 8000}, {&x.opts.Search, 120}} {
+	}{{&x.opts.ExactUpTo, 2000}, {&x.opts.IndexFrom, 2500}, {&x.opts.Search, 120}} {
 		if *d.to <= 0 {
 			*d.to = d.otherwise
 		}
@@ -71,11 +73,22 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Index, error) {
 		return nil, fmt.Errorf("look for pgvector in the database: %w", err)
 	}
 	x.schema = pgx.Identifier{schema}.Sanitize()
+	config := pool.Config()
+	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+		return x, nil
+	}
+	maps.Copy(config.ConnConfig.RuntimeParams, walking(x.opts.Search))
+	if x.walks, err = pgxpool.NewWithConfig(ctx, config); err != nil {
+		return nil, err
+	}
 	return x, nil
 }
 
 // Close implements vector.Index.
 func (x *Index) Close() error {
+	if x.walks != nil {
+		x.walks.Close()
+	}
 	x.pool.Close()
 	return nil
 }

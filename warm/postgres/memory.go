@@ -215,3 +215,27 @@ func (s *Store) SetEmbedding(ctx context.Context, from, to warm.Embedding) (set 
 	})
 	return set && err == nil, err
 }
+
+// sleepMemory moves the vectors of a memory whose bytes leave warm to where deep
+// searches alone look. A write or a promotion wakes them.
+func (t *txn) sleepMemory(kid int64) error {
+	there, err := t.yes(`SELECT EXISTS (SELECT FROM memory WHERE kid = $1 FOR UPDATE)`, kid)
+	if err != nil || !there {
+		return err
+	}
+	b := &pgx.Batch{}
+	for _, table := range []string{"memory_fresh", "memory_vector"} {
+		b.Queue(t.s.vectorSQL(`WITH m AS (DELETE FROM `+table+` WHERE kid = $1 RETURNING kid, sid, nid, owner, v)
+			INSERT INTO memory_dormant (kid, sid, nid, owner, v) SELECT kid, sid, nid, owner, v::{{schema}}.halfvec FROM m ON CONFLICT (kid, sid) DO UPDATE SET v = excluded.v`), kid)
+	}
+	return t.conn.SendBatch(t.ctx, b).Close()
+}
+
+func (t *txn) wakeMemory(kid int64) error {
+	there, err := t.yes(`SELECT EXISTS (SELECT FROM memory WHERE kid = $1 FOR UPDATE)`, kid)
+	if err != nil || !there {
+		return err
+	}
+	_, err = t.exec(t.s.vectorSQL(wakeMemories), []int64{kid})
+	return err
+}

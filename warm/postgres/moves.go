@@ -112,6 +112,9 @@ func (s *Store) Demote(ctx context.Context, key tiering.Key, version int64, idle
 		if _, err := t.exec(`DELETE FROM version WHERE kid = $1 AND version = $2`, e.kid, version); err != nil {
 			return false, err
 		}
+		if err := t.sleepMemory(e.kid); err != nil {
+			return false, err
+		}
 		_, err = t.exec(`UPDATE head SET flags = flags & 5 WHERE kid = $1`, e.kid)
 		return err == nil, err
 	})
@@ -134,6 +137,9 @@ func (s *Store) Promote(ctx context.Context, key tiering.Key, version int64, bod
 			return false, err
 		}
 		if _, err := t.exec(`UPDATE projection SET body = NULL, coding = 0 WHERE kid = $1 AND body IS NOT NULL`, e.kid); err != nil {
+			return false, err
+		}
+		if err := t.wakeMemory(e.kid); err != nil {
 			return false, err
 		}
 		_, err = t.exec(`UPDATE head SET flags = flags & 7 | 2 WHERE kid = $1`, e.kid)

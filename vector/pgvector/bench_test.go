@@ -1,0 +1,317 @@
+package pgvector_test
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"slices"
+	"strconv"
+	"testing"
+	"time"
+
+	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tierd/tierd/internal/memorytest"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/vector"
+	"github.com/tierd/tierd/vector/pgvector"
+	"github.com/tierd/tierd/vector/vectortest"
+	"github.com/tierd/tierd/warm"
+)
+
+const benchDims, benchSpace, benchK = 384, "bench:384", 10
+
+// benchRows is how many vectors the largest namespace has: TIERD_RECALL_ROWS,
+// or 20,000.
+func benchRows(b *testing.B) int {
+	b.Helper()
+	text := os.Getenv("TIERD_RECALL_ROWS")
+	if text == "" {
+		return 20_000
+	}
+	n, err := strconv.Atoi(text)
+	if err != nil {
+		b.Fatal(err)
+	}
+	return n
+}
+
+// fill commits vectors to a namespace, of users that own a share each.
+func fill(b *testing.B, w *memorytest.World, namespace string, vectors [][]float32, user func(int) string) {
+	b.Helper()
+	for from := 0; from < len(vectors); from += 500 {
+		var ms []vectortest.Memory
+		for i := from; i < min(from+500, len(vectors)); i++ {
+			ms = append(ms, vectortest.Memory{Key: tiering.Key{Tenant: "acme", Namespace: namespace, ID: fmt.Sprintf("%06d", i)}, User: user(i),
+				Entry: tiering.MemoryEntry{TextHash: tiering.DigestOf(fmt.Append(nil, i)), Length: 1, Terms: []tiering.MemoryTerm{{Text: fmt.Sprint("t", i%5000), Freq: 1}},
+					Vectors: []tiering.MemoryVector{{Space: benchSpace, Vector: vectors[i]}}}})
+		}
+		w.Remember(b, ms...)
+	}
+}
+
+// share is the user of a row: one in a thousand, a hundred, ten, or the rest.
+func share(i int) string {
+	switch {
+	case i%1000 == 7:
+		return "0.1%"
+	case i%100 == 8:
+		return "1%"
+	case i%10 == 9:
+		return "10%"
+	}
+	return "rest"
+}
+
+func median(d []time.Duration) float64 {
+	slices.Sort(d)
+	return float64(d[len(d)/2].Microseconds())
+}
+
+// BenchmarkRecall prints recall@10, counted so that ties do not matter, and the
+// median of a search, for filters that keep 0.1% to all of a namespace, before
+// and after half of it was deleted.
+func BenchmarkRecall(b *testing.B) {
+	n := benchRows(b)
+	w, _, x := open(b, pgvector.Options{})
+	vectors := vectortest.Clustered(rand.New(rand.NewPCG(1, 1)), n+100, benchDims)
+	vectors, queries := vectors[:n:n], vectors[n:]
+	began := time.Now()
+	fill(b, w, "mind", vectors, share)
+	loaded := time.Since(began)
+	began = time.Now()
+	vectortest.Settle(b, x)
+	b.Logf("%d memories in %v (%.0f/s), merged and indexed in %v", n, loaded.Round(time.Second), float64(n)/loaded.Seconds(), time.Since(began).Round(time.Second))
+	look := func(b *testing.B, user string, alive func(int) bool) {
+		var of [][]float32
+		for i, v := range vectors {
+			if alive(i) && (user == "" || share(i) == user) {
+				of = append(of, v)
+			}
+		}
+		s := vector.Scope{Tenant: "acme", Namespaces: []string{"mind"}, User: user}
+		recall, asked := 0.0, 0
+		var took []time.Duration
+		for b.Loop() {
+			q := queries[asked%len(queries)]
+			began := time.Now()
+			hits, err := x.Nearest(b.Context(), s, benchSpace, q, benchK, false)
+			took = append(took, time.Since(began))
+			b.StopTimer()
+			if err != nil || len(hits) != min(benchK, len(of)) {
+				b.Fatal(len(hits), err)
+			}
+			recall += vectortest.Recall(hits, vectortest.Exact(q, of), benchK)
+			asked++
+			b.StartTimer()
+		}
+		b.ReportMetric(recall/float64(asked), "recall@10")
+		b.ReportMetric(median(took), "p50-us")
+	}
+	for _, user := range []string{"0.1%", "1%", "10%", ""} {
+		b.Run("keeps "+user, func(b *testing.B) { look(b, user, func(int) bool { return true }) })
+	}
+	for from := 0; from < n; from += 1000 {
+		var gone []tiering.Key
+		for i := from; i < min(from+1000, n); i += 2 {
+			gone = append(gone, tiering.Key{Tenant: "acme", Namespace: "mind", ID: fmt.Sprintf("%06d", i)})
+		}
+		w.Delete(b, gone...)
+	}
+	for _, user := range []string{"10%", ""} {
+		b.Run("half deleted, keeps "+user, func(b *testing.B) { look(b, user, func(i int) bool { return i%2 == 1 }) })
+	}
+}
+
+// BenchmarkTenants searches namespaces of many sizes beside the two bare ways,
+// over one table with a B-tree of tenants and an HNSW index: exact over the
+// tenant's rows, and the index with an iterative scan. Medians of interleaved
+// searches; the last figure is that to the better one of the two that finds as
+// much.
+func BenchmarkTenants(b *testing.B) {
+	w, s, x := open(b, pgvector.Options{})
+	own, err := s.Pool(b.Context(), 2)
+	if err != nil {
+		b.Fatal(err)
+	}
+	config := own.Config()
+	own.Close()
+	delete(config.ConnConfig.RuntimeParams, "plan_cache_mode") // as by hand
+	pool, err := pgxpool.NewWithConfig(b.Context(), config)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer pool.Close()
+	sizes := []int{100, 1000, 4000, 6000, 12_000}
+	if n := benchRows(b); n >= 50_000 {
+		sizes = append(sizes, 50_000)
+	}
+	exec := func(sql string, args ...any) {
+		if _, err := pool.Exec(b.Context(), sql, args...); err != nil {
+			b.Fatal(err)
+		}
+	}
+	exec(`CREATE TABLE bare (tenant int NOT NULL, id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, v public.vector(384) NOT NULL)`)
+	exec(`ALTER TABLE bare ALTER COLUMN v SET STORAGE PLAIN`)
+	all := map[int][][]float32{}
+	total := 0
+	for _, n := range sizes {
+		total += n + 60
+	}
+	pile := vectortest.Clustered(rand.New(rand.NewPCG(uint64(total), 7)), total, benchDims)
+	for _, n := range sizes {
+		var vectors [][]float32
+		vectors, pile = pile[:n+60], pile[n+60:]
+		all[n] = vectors
+		fill(b, w, fmt.Sprint("of-", n), vectors[:n], func(int) string { return "" })
+		for page := range slices.Chunk(vectors[:n], 200) {
+			flat := make([]float32, 0, len(page)*benchDims)
+			for _, v := range page {
+				flat = append(flat, v...)
+			}
+			exec(`INSERT INTO bare (tenant, v) SELECT $1, ($2::real[])[i*384+1:(i+1)*384]::public.vector FROM generate_series(0, $3::int - 1) i`, n, flat, len(page))
+		}
+	}
+	exec(`CREATE INDEX ON bare (tenant)`)
+	exec(`SET statement_timeout = 0`)
+	if err := alone(b, pool, `CREATE INDEX ON bare USING hnsw (v public.vector_cosine_ops)`, `ANALYZE bare`); err != nil {
+		b.Fatal(err)
+	}
+	vectortest.Settle(b, x)
+	for _, n := range sizes {
+		b.Run(fmt.Sprint(n), func(b *testing.B) {
+			vectors, queries := all[n][:n], all[n][n:]
+			scope := vector.Scope{Tenant: "acme", Namespaces: []string{fmt.Sprint("of-", n)}}
+			var took [3][]time.Duration
+			var recall [3]float64
+			asked := 0
+			for b.Loop() {
+				q := queries[asked%len(queries)]
+				exact := vectortest.Exact(q, vectors)
+				for way := range took {
+					began := time.Now()
+					var hits []vector.Hit
+					var err error
+					if way == 0 {
+						hits, err = x.Nearest(b.Context(), scope, benchSpace, q, benchK, false)
+					} else {
+						hits, err = bare(b, pool, n, q, way == 2)
+					}
+					took[way] = append(took[way], time.Since(began))
+					if err != nil {
+						b.Fatal(err)
+					}
+					recall[way] += vectortest.Recall(hits, exact, benchK)
+				}
+				asked++
+			}
+			mine, better := median(took[0]), median(took[1])
+			if hnsw := median(took[2]); recall[2] >= recall[0] {
+				better = min(better, hnsw)
+			}
+			for way, name := range []string{"", "exact-", "hnsw-"} {
+				b.ReportMetric(median(took[way]), name+"p50-us")
+				b.ReportMetric(recall[way]/float64(asked), name+"recall")
+			}
+			b.ReportMetric(mine/better, "of-the-better")
+		})
+	}
+}
+
+// bare is a search as one writes it by hand.
+func bare(b *testing.B, pool *pgxpool.Pool, tenant int, q []float32, hnsw bool) (hits []vector.Hit, err error) {
+	read := func(rows pgx.Rows) error {
+		defer rows.Close()
+		for rows.Next() {
+			var h vector.Hit
+			var d float64
+			if err := rows.Scan(&h.Version, &d); err != nil {
+				return err
+			}
+			h.Score = 1 - d
+			hits = append(hits, h)
+		}
+		return rows.Err()
+	}
+	if !hnsw {
+		rows, err := pool.Query(b.Context(), `SELECT id, v OPERATOR(public.<=>) $1::real[]::public.vector FROM bare WHERE tenant = $2 ORDER BY (v OPERATOR(public.<=>) $1::real[]::public.vector) + 0 LIMIT 10`, q, tenant)
+		if err != nil {
+			return nil, err
+		}
+		return hits, read(rows)
+	}
+	batch := &pgx.Batch{}
+	batch.Queue(`BEGIN READ ONLY`)
+	batch.Queue(`SELECT set_config('hnsw.ef_search', '100', true), set_config('hnsw.iterative_scan', 'relaxed_order', true), set_config('enable_sort', 'off', true), set_config('enable_seqscan', 'off', true)`)
+	batch.Queue(`SELECT id, v OPERATOR(public.<=>) $1::real[]::public.vector FROM bare WHERE tenant = $2 ORDER BY v OPERATOR(public.<=>) $1::real[]::public.vector LIMIT 10`, q, tenant).Query(read)
+	batch.Queue(`COMMIT`)
+	return hits, pool.SendBatch(b.Context(), batch).Close()
+}
+
+// alone runs statements on a connection without a timeout.
+func alone(b *testing.B, pool *pgxpool.Pool, statements ...string) error {
+	config := pool.Config().ConnConfig.Copy()
+	delete(config.RuntimeParams, "statement_timeout")
+	c, err := pgx.ConnectConfig(b.Context(), config)
+	if err != nil {
+		return err
+	}
+	defer c.Close(b.Context())
+	for _, s := range append([]string{`SET maintenance_work_mem = '256MB'`}, statements...) {
+		if _, err := c.Exec(b.Context(), s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BenchmarkRemember commits memories with a vector and 20 terms, 64 a batch,
+// beside the same documents and vectors in columns that no index is on.
+func BenchmarkRemember(b *testing.B) {
+	w, s, _ := open(b, pgvector.Options{})
+	pool, err := s.Pool(b.Context(), 2)
+	if err != nil {
+		b.Fatal(err)
+	}
+	defer pool.Close()
+	if _, err := pool.Exec(b.Context(), `CREATE TABLE bare_documents (id text PRIMARY KEY, body jsonb NOT NULL, v public.vector NOT NULL)`); err != nil {
+		b.Fatal(err)
+	}
+	vectors := vectortest.Clustered(rand.New(rand.NewPCG(5, 6)), 4096, benchDims)
+	const batch = 64
+	n := 0
+	memory := func(i int) vectortest.Memory {
+		e := tiering.MemoryEntry{Length: 20, TextHash: tiering.DigestOf(fmt.Append(nil, i)), Vectors: []tiering.MemoryVector{{Space: benchSpace, Vector: vectors[i%len(vectors)]}}}
+		for j := range 20 {
+			e.Terms = append(e.Terms, tiering.MemoryTerm{Text: fmt.Sprintf("term%05d", (i*31+j*j*977)%20_000), Freq: 1})
+		}
+		return vectortest.Memory{Key: tiering.Key{Tenant: "acme", Namespace: "mind", ID: fmt.Sprintf("%08d", i)}, Entry: e}
+	}
+	w.Remember(b, memory(1<<30))
+	var mine, without time.Duration
+	for b.Loop() {
+		var changes []warm.Change
+		ids, bodies, flat := make([]string, batch), make([]string, batch), make([]float32, 0, batch*benchDims)
+		for i := range batch {
+			m := memory(n)
+			c := memorytest.Change(b, m)
+			changes = append(changes, c)
+			ids[i], bodies[i], flat = m.Key.ID, string(c.Rows[0].Body), append(flat, m.Entry.Vectors[0].Vector...)
+			n++
+		}
+		began := time.Now()
+		if _, err := s.Commit(b.Context(), &warm.Batch{ID: uuid.New(), Changes: changes}); err != nil {
+			b.Fatal(err)
+		}
+		mine += time.Since(began)
+		began = time.Now()
+		if _, err := pool.Exec(b.Context(), `INSERT INTO bare_documents (id, body, v) SELECT t.id, t.body::jsonb, ($3::real[])[(t.n-1)*384+1:t.n*384]::public.vector FROM unnest($1::text[], $2::text[]) WITH ORDINALITY t(id, body, n)`, ids, bodies, flat); err != nil {
+			b.Fatal(err)
+		}
+		without += time.Since(began)
+	}
+	b.ReportMetric(float64(n)/mine.Seconds(), "memories/s")
+	b.ReportMetric(float64(n)/without.Seconds(), "bare/s")
+}
