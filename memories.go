@@ -67,6 +67,7 @@ func (t *tiers) openIndex(ctx context.Context, c Config, w warm.Store) (vector.I
 		otherwise = "pgvector:"
 	}
 	name, _ := scheme(c.Vector, otherwise)
+	t.drivers.Vector = name
 	switch {
 	case name == "flat" && t.shared:
 		return nil, tiering.Invalidf("flat: is an index in one process, and several daemons may use this warm store: use pgvector:")

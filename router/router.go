@@ -53,7 +53,7 @@ type Config struct {
 }
 
 // Drivers are the schemes that the tiers were opened by.
-type Drivers struct{ Hot, Warm, Primary, Backup string }
+type Drivers struct{ Hot, Warm, Primary, Backup, Vector string }
 
 // Router is the request path of one tenant, seen by one principal. It
 // satisfies tiering.Service and is safe for concurrent use. As makes views of

@@ -41,6 +41,9 @@ func (r *Router) Status(ctx context.Context) (*tiering.NodeStatus, error) {
 			s.Tiers = append(s.Tiers, t)
 		}
 	}
+	if r.Memories.Index != nil {
+		s.Tiers = append(s.Tiers, r.vectorStatus(ctx, s))
+	}
 	if r.Background != nil {
 		r.backgroundStatus(ctx, s)
 	}
@@ -100,6 +103,15 @@ func (r *core) hotStatus(ctx context.Context, n *tiering.NodeStatus) tiering.Tie
 	s.Driver = r.Drivers.Hot
 	s.Bytes, s.Items = st.Bytes, st.Items
 	n.Counts["hot_hits"], n.Counts["hot_misses"], n.Counts["hot_evictions"] = st.Hits, st.Misses, st.Evictions
+	return s
+}
+
+// vectorStatus says what the index of memories holds.
+func (r *core) vectorStatus(ctx context.Context, n *tiering.NodeStatus) tiering.TierStatus {
+	st, err := r.Memories.Index.Stats(ctx)
+	s := tierStatus(tiering.Vector, "", err)
+	s.Driver, s.Bytes, s.Items = r.Drivers.Vector, st.Bytes, st.Vectors
+	n.Counts["memories"], n.Counts["vectors_fresh"], n.Counts["vectors_dormant"] = st.Memories, st.Fresh, st.Dormant
 	return s
 }
 

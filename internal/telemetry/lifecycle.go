@@ -4,6 +4,7 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/vector"
 )
 
 // Lifecycle takes the measurements of the background engine. Gauges hold what
@@ -26,6 +27,16 @@ func (l *Lifecycle) ArchiveLag(entries int64, oldest time.Duration) {
 // MissingCopies reports how many segments lack a verified copy.
 func (l *Lifecycle) MissingCopies(c tiering.Copy, segments int64) {
 	l.m.missingCopies.WithLabelValues(c.String()).Set(float64(segments))
+}
+
+// Indexed reports what the index of memories holds, and how many memories wait
+// for the vector of their text.
+func (l *Lifecycle) Indexed(s vector.Stats, pending int64) {
+	l.m.memories.Set(float64(s.Memories))
+	l.m.vectors.WithLabelValues("indexed").Set(float64(max(s.Vectors-s.Fresh-s.Dormant, 0)))
+	l.m.vectors.WithLabelValues("fresh").Set(float64(s.Fresh))
+	l.m.vectors.WithLabelValues("dormant").Set(float64(s.Dormant))
+	l.m.vectorsPending.Set(float64(pending))
 }
 
 // CopyChecked records that one copy of a segment was read back: sound, or

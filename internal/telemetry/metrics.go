@@ -52,6 +52,10 @@ type metrics struct {
 	tierBytes     *prometheus.GaugeVec   // tier, copy
 	parkedMoves   prometheus.Gauge
 
+	memories       prometheus.Gauge
+	vectors        *prometheus.GaugeVec // state
+	vectorsPending prometheus.Gauge
+
 	httpDuration *prometheus.HistogramVec // route, method
 	httpRequests *prometheus.CounterVec   // route, method, status
 }
@@ -85,6 +89,10 @@ func newMetrics() *metrics {
 		tierBytes:     gauges("tierd_tier_bytes", "Bytes that a tier holds. copy is primary or backup for cold, else empty.", "tier", "copy"),
 		parkedMoves:   gauge("tierd_parked_moves", "Moves that keep failing; tierd status names them."),
 
+		memories:       gauge("tierd_memories", "Memories that recall looks at."),
+		vectors:        gauges("tierd_vectors", "Vectors of memories. state is indexed, fresh (searched one by one until they are merged into an index) or dormant.", "state"),
+		vectorsPending: gauge("tierd_vectors_pending", "Memories that wait for the vector of their text, and are found by their words."),
+
 		httpDuration: histograms("tierd_http_request_duration_seconds", "How long an HTTP request took. Event streams count when they end.", latencyBuckets(), "route", "method"),
 		httpRequests: counters("tierd_http_requests_total", "HTTP requests answered, by status.", "route", "method", "status"),
 	}
@@ -98,6 +106,7 @@ func (m *metrics) all() []prometheus.Collector {
 		m.writeDuration, m.writeErrors, m.stateSize, m.sizeWarnings, m.batchRows,
 		m.feedLag, m.archiveLag, m.archiveAge, m.missingCopies, m.copyChecks, m.copySound, m.copyRepairs,
 		m.moves, m.movesDue, m.tierBytes, m.parkedMoves,
+		m.memories, m.vectors, m.vectorsPending,
 		m.httpDuration, m.httpRequests,
 	}
 }

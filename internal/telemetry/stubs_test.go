@@ -11,6 +11,7 @@ import (
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/vector"
 	"github.com/tierd/tierd/warm"
 )
 
@@ -193,6 +194,7 @@ func callAll(ctx context.Context, t *Telemetry, err error) {
 	l.Parked(1)
 	l.ArchiveLag(2, 3*time.Second)
 	l.MissingCopies(tiering.Backup, 4)
+	l.Indexed(vector.Stats{Memories: 3, Vectors: 3, Fresh: 1}, 1)
 	l.CopyChecked(tiering.Backup, err)
 	l.CopyRepaired(tiering.Backup, err)
 	l.Moved(tiering.MoveDemote, true, err)

@@ -21,6 +21,7 @@ import (
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/vector"
 	"github.com/tierd/tierd/warm"
 )
 
@@ -138,6 +139,8 @@ func TestSeries(t *testing.T) {
 		}, `tierd_write_errors_total{code="version_conflict",op="put"}`, 1},
 		{"the archive's age in seconds", func(tel *Telemetry) { tel.Lifecycle().ArchiveLag(2, 90*time.Second) }, `tierd_archive_lag_seconds{}`, 90},
 		{"segments without a backup", func(tel *Telemetry) { tel.Lifecycle().MissingCopies(tiering.Backup, 3) }, `tierd_missing_copies{copy="backup"}`, 3},
+		{"vectors that are not merged yet", func(tel *Telemetry) { tel.Lifecycle().Indexed(vector.Stats{Vectors: 5, Fresh: 2}, 0) }, `tierd_vectors{state="fresh"}`, 2},
+		{"memories without their vector", func(tel *Telemetry) { tel.Lifecycle().Indexed(vector.Stats{}, 7) }, `tierd_vectors_pending{}`, 7},
 		{"a move done", func(tel *Telemetry) { tel.Lifecycle().Moved(tiering.MoveDemote, true, nil) }, `tierd_moves_total{move="demote",outcome="done"}`, 1},
 		{"a move overtaken", func(tel *Telemetry) { tel.Lifecycle().Moved(tiering.MoveDemote, false, nil) }, `tierd_moves_total{move="demote",outcome="moved_on"}`, 1},
 		{"a move failed", func(tel *Telemetry) { tel.Lifecycle().Moved(tiering.MoveRetire, false, refused) }, `tierd_moves_total{move="retire",outcome="other"}`, 1},

@@ -11,6 +11,7 @@ import (
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/vector"
 	"github.com/tierd/tierd/warm"
 )
 
@@ -84,6 +85,9 @@ type Recorder interface {
 	Due(m tiering.Move, n int64)
 	// Stored is how many bytes a tier holds; c counts for cold alone.
 	Stored(t tiering.Tier, c tiering.Copy, bytes int64)
+	// Indexed is what the index of memories holds, and how many memories wait for
+	// the vector of their text.
+	Indexed(s vector.Stats, pending int64)
 	// Parked is how many moves keep failing.
 	Parked(n int)
 }
@@ -99,7 +103,8 @@ func (discard) Moved(tiering.Move, bool, error)   {}
 func (discard) Due(tiering.Move, int64)           {}
 func (discard) Stored(tiering.Tier, tiering.Copy, int64) {
 }
-func (discard) Parked(int) {}
+func (discard) Indexed(vector.Stats, int64) {}
+func (discard) Parked(int)                  {}
 
 // Engine runs the background workers of one daemon. Run starts them; the other
 // methods may be called at any time, from any goroutine.

@@ -29,10 +29,12 @@ const (
 	indexReader   = "index"
 	indexFeedPage = 500
 	fillWalks     = 10
+	tellEvery     = 30 * time.Second
 )
 
 // indexer is what the worker knows between two steps.
 type indexer struct {
+	told   time.Time // when the index was last reported
 	walked time.Time // when all memories were last looked through
 	plan   warm.Embedding
 }
@@ -45,7 +47,34 @@ func (e *Engine) index(ctx context.Context, l warm.Lease) (time.Duration, error)
 	if e.Memories.Store == nil {
 		return time.Hour, nil
 	}
-	return 0, errors.Join(e.indexMemories(ctx, l), e.maintainIndex(ctx, l))
+	return 0, errors.Join(e.indexMemories(ctx, l), e.maintainIndex(ctx, l), e.tellIndex(ctx))
+}
+
+// tellIndex reports what the index holds, now and then.
+func (e *Engine) tellIndex(ctx context.Context) error {
+	if time.Since(e.indexer.told) < tellEvery {
+		return nil
+	}
+	e.indexer.told = time.Now()
+	stats, err := e.Memories.Index.Stats(ctx)
+	if err != nil {
+		return err
+	}
+	spaces, err := e.Memories.Store.Spaces(ctx)
+	if err != nil {
+		return err
+	}
+	pending := int64(0)
+	if _, space, err := e.embedderOf(ctx, e.Memories.Embedders.Plan(ctx).Active); err == nil && space != "" {
+		pending = stats.Memories
+		for _, s := range spaces {
+			if s.Space == space {
+				pending = max(stats.Memories-s.Count, 0)
+			}
+		}
+	}
+	e.Recorder.Indexed(stats, pending)
+	return nil
 }
 
 func (e *Engine) indexMemories(ctx context.Context, l warm.Lease) error {
