@@ -67,6 +67,10 @@ bench-tiers: ## Measure the router on Redis, PostgreSQL and S3 beside what one w
 	BENCH_MODE='$(MODE)' BENCH_WRITERS='$(WRITERS)' BENCH_SIZE='$(SIZE)' BENCH_TIME='$(TIME)' BENCH_ONLY='$(ONLY)' BENCH_JSON='$(abspath $(JSON))' \
 		GO=$(GO) scripts/test -count=1 -v -timeout=60m -run='^TestTiers$$' ./internal/bench
 
+.PHONY: bench-recall
+bench-recall: ## Measure the indexes of memories: recall, latency beside plain loops and bare SQL, the cost of remembering (ROWS=100000)
+	TIERD_RECALL_ROWS='$(ROWS)' GO=$(GO) scripts/test -count=1 -v -timeout=60m -run='^$$' -bench=. -benchtime=100x ./vector/flat ./vector/pgvector
+
 .PHONY: replay
 replay: ## Replay agent sessions through daemons that are killed on the way, with their servers, and measure (DATA=file.jsonl)
 	REPLAY_DATA=$(abspath $(DATA)) GO=$(GO) scripts/test -count=1 -v -timeout=40m -run='^TestReplay' ./internal/replay

@@ -104,7 +104,7 @@ func (x *Index) nearest(r *room, f *filter, a *arena, q []float32, best *top) {
 		n = len(rows)
 	}
 	if n > x.opts.ExactUpTo && a.codes != nil && a.codes.rows() == len(a.owner) {
-		rows = a.codes.closest(q, rows, f.all, max(1000, x.opts.Candidates*best.limit))
+		rows = a.codes.closest(q, rows, f.all, max(600, x.opts.Candidates*best.limit))
 	} else if f.all {
 		for row := range a.owner {
 			compare(int32(row))

@@ -3,6 +3,7 @@ package flat
 import (
 	"math/bits"
 	"math/rand/v2"
+	"sync"
 )
 
 // codes are bits of an arena's vectors, by row: two vectors that lie close
@@ -16,6 +17,7 @@ type codes struct {
 	signs       [2][]float32 // as long as the transform
 	bits        []uint64
 	of          int       // how many rows the mean is of
+	scratch     sync.Pool // of distances, between searches
 	work        []float32 // scratch of add; searches have their own
 }
 
@@ -25,7 +27,8 @@ func newCodes(a *arena) *codes {
 	for n < a.dims {
 		n *= 2
 	}
-	c := &codes{dims: a.dims, words: n / 64, mean: make([]float32, a.dims), of: len(a.owner), work: make([]float32, n)}
+	// Of the transform as many numbers count as the vector has: any will do.
+	c := &codes{dims: a.dims, words: (a.dims + 63) / 64, mean: make([]float32, a.dims), of: len(a.owner), work: make([]float32, n)}
 	sum := make([]float64, a.dims)
 	const sample = 4096
 	step := max(1, len(a.owner)/sample)
@@ -143,12 +146,13 @@ func (a *arena) encode(upTo int) bool {
 // least from q's, of rows or of all.
 func (c *codes) closest(q []float32, rows []int32, all bool, n int) []int32 {
 	code := make([]uint64, c.words)
-	c.code(q, make([]float32, c.words*64), code)
+	c.code(q, make([]float32, len(c.signs[0])), code)
 	count := len(rows)
 	if all {
 		count = c.rows()
 	}
-	apart := make([]uint16, count)
+	apart := c.distances(count)
+	defer c.scratch.Put(&apart)
 	histogram := make([]int, c.words*64+1)
 	for i := range apart {
 		row := i
@@ -178,8 +182,20 @@ func (c *codes) closest(q []float32, rows []int32, all bool, n int) []int32 {
 	return out
 }
 
+// distances is room for as many distances, of a search before where there was one.
+func (c *codes) distances(n int) []uint16 {
+	if had, ok := c.scratch.Get().(*[]uint16); ok && cap(*had) >= n {
+		return (*had)[:n]
+	}
+	return make([]uint16, n, n+n/4)
+}
+
 // difference counts the bits in which two codes differ.
 func difference(a, b []uint64) uint16 {
+	if len(a) == 6 && len(b) == 6 { // 384 dimensions, as most small models have
+		return uint16(bits.OnesCount64(a[0]^b[0]) + bits.OnesCount64(a[1]^b[1]) + bits.OnesCount64(a[2]^b[2]) +
+			bits.OnesCount64(a[3]^b[3]) + bits.OnesCount64(a[4]^b[4]) + bits.OnesCount64(a[5]^b[5]))
+	}
 	n := 0
 	b = b[:len(a)]
 	for i, x := range a {

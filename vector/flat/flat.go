@@ -26,7 +26,7 @@ type Options struct {
 	// compared one by one; 0: 5,000. Of more, codes choose which are.
 	ExactUpTo int
 	// Candidates is how many they choose for each match that is asked for; 0:
-	// 40, and at least 1,000 in all.
+	// 40, and at least 600 in all.
 	Candidates int
 }
 

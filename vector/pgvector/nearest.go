@@ -177,7 +177,7 @@ func (x *Index) nearestOf(a *args, s search, tables []string) string {
 func (x *Index) through(ctx context.Context, s search) ([]vector.Hit, error) {
 	var a args
 	// Relaxed order needs more than is asked for, to put it in order.
-	limit := s.limit + max(slack, s.limit)
+	limit := s.limit + max(slack, s.limit/2)
 	join := ``
 	where := indexCondition(s.of, len(s.q), "v.", x)
 	if s.scope.User != "" {

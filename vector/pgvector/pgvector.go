@@ -36,7 +36,7 @@ type Options struct {
 	// IndexFrom is from how many vectors on a namespace has an index of its own
 	// in a space; 0: 2,500.
 	IndexFrom int
-	// Search is hnsw.ef_search, how many candidates a search keeps; 0: 120. It
+	// Search is hnsw.ef_search, how many candidates a search keeps; 0: 100. It
 	// is raised for more matches.
 	Search int
 }
@@ -62,7 +62,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Index, error) {
 	for _, d := range []struct {
 		to        *int
 		otherwise int
-	}{{&x.opts.ExactUpTo, 2000}, {&x.opts.IndexFrom, 2500}, {&x.opts.Search, 120}} {
+	}{{&x.opts.ExactUpTo, 2000}, {&x.opts.IndexFrom, 2500}, {&x.opts.Search, 100}} {
 		if *d.to <= 0 {
 			*d.to = d.otherwise
 		}
