@@ -90,7 +90,7 @@ func drivers(tier string) []string {
 	case "cold", "backup":
 		return []string{"dir", "s3"}
 	case "vector":
-		return []string{"flat"}
+		return []string{"flat", "pgvector"}
 	case "embed":
 		return []string{"static", "openai+https", "openai+http", "none"}
 	}
