@@ -26,6 +26,7 @@ func (c *Client) Append(ctx context.Context, ns, id string, entries []json.RawMe
 		r.set("expect_seq", strconv.FormatInt(*o.ExpectSeq, 10))
 	}
 	r.ttl(&tiering.WriteOptions{TTL: o.TTL})
+	r.fence(o.Fence)
 	return write[tiering.Appended](ctx, c, r, o.IdempotencyKey)
 }
 

@@ -150,6 +150,7 @@ func (c *Client) guarded(ctx context.Context, r *call, o *tiering.WriteOptions, 
 		o = &tiering.WriteOptions{}
 	}
 	setCondition(r.header, o.If)
+	r.fence(o.Fence)
 	ans, err := c.write(ctx, r, o.IdempotencyKey)
 	if err != nil || out == nil {
 		return ans, err

@@ -46,7 +46,7 @@ func (r *Router) appendMutation(ctx context.Context, p *policy, ns, id string, e
 	if err != nil {
 		return nil, nil, err
 	}
-	w := tiering.WriteOptions{IdempotencyKey: o.IdempotencyKey, TTL: o.TTL}
+	w := tiering.WriteOptions{IdempotencyKey: o.IdempotencyKey, TTL: o.TTL, Fence: o.Fence}
 	if o.ExpectSeq != nil {
 		if *o.ExpectSeq < 0 {
 			return nil, nil, tiering.Invalidf("expect_seq %d: use the last sequence number, or 0 for a log that does not exist", *o.ExpectSeq)

@@ -56,13 +56,19 @@ func (r *Router) mutation(ctx context.Context, verb tiering.Verb, ns, id string,
 	if err := p.mustHold(ns, also); err != nil {
 		return nil, nil, err
 	}
+	if ns == tiering.SessionEventsNamespace {
+		return nil, nil, wrongKind(ns, tiering.KindSession, tiering.KindState)
+	}
 	if p.RequireVersion && o.If.Unconditional() {
 		return nil, nil, tiering.Errorf(tiering.CodePreconditionRequired, "namespace %q asks for If-Match or If-None-Match on every write", ns)
 	}
-	if !p.Durable() && (owner != "" || o.IdempotencyKey != "") {
-		return nil, nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: user and Idempotency-Key need a durable class", ns)
+	if !p.Durable() && (owner != "" || o.IdempotencyKey != "" || o.Fence != nil) {
+		return nil, nil, tiering.Errorf(tiering.CodeUnsupported, "namespace %q is ephemeral: user, Idempotency-Key and Tierd-Fence need a durable class", ns)
 	}
-	m := &mutation{key: key, cond: o.If, blind: r.blind(ns), limit: r.who.Scope.User, row: warm.Row{
+	if err := checkFence(o.Fence); err != nil {
+		return nil, nil, err
+	}
+	m := &mutation{key: key, cond: o.If, fence: o.Fence, blind: r.blind(ns), limit: r.who.Scope.User, row: warm.Row{
 		Op: tiering.OpPut, User: owner, Query: *p.Query,
 		Expiry: warm.Expiry{TTL: o.TTL, New: p.TTL.Std(), Slide: p.Sliding()},
 	}}

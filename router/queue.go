@@ -42,6 +42,8 @@ type mutation struct {
 	hint *base
 	// limit is the user that the caller is limited to; "" for none.
 	limit string
+	// fence is the lease that the write stands under; nil: none.
+	fence *tiering.Fence
 	// warmOnly: hot does not hold the key, and is told nothing.
 	warmOnly bool
 	// blind: the caller may not read, so faults must not quote what stands.
@@ -371,11 +373,13 @@ func (q *queue) take() *batch {
 // with the puts among them. Everything else stands alone.
 func (c *chain) takes(m *mutation) bool {
 	first := c.all[0]
-	return foldable(first) && foldable(m) && m.row.User == first.row.User && (first.eval != nil || m.eval == nil)
+	return foldable(first) && foldable(m) && m.cond == first.cond && m.row.User == first.row.User && (first.eval != nil || m.eval == nil)
 }
 
 func foldable(m *mutation) bool {
-	return !m.probe && !m.alone && m.cond.Unconditional() && (m.eval != nil || m.row.Op == tiering.OpPut)
+	// What exists before the first row exists before the next ones too.
+	exists := m.cond.Exists() && m.eval == nil
+	return !m.probe && !m.alone && (m.cond.Unconditional() || exists) && (m.eval != nil || m.row.Op == tiering.OpPut)
 }
 
 // commit runs one batch through warm: every mutation is decided, or in its

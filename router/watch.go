@@ -90,7 +90,12 @@ func (r *Router) admitWatch(ctx context.Context, o *tiering.WatchOptions) error 
 		return tiering.Invalidf("id needs a namespace")
 	}
 	if o.Session != "" {
-		return tiering.Errorf(tiering.CodeUnsupported, "this version of tierd has no sessions to watch")
+		if o.Namespace != "" || o.Prefix != "" {
+			return tiering.Invalidf("session goes without namespace, id and prefix")
+		}
+		if err := (sessions{r}).admitSession(tiering.VerbRead, o.Session); err != nil {
+			return err
+		}
 	}
 	user, err := r.ownerOf(o.User)
 	o.User = user
@@ -248,6 +253,8 @@ func (w *watcher) wants(c warm.FeedChange) bool {
 	switch {
 	case k.Tenant != w.r.who.Tenant, k.Reserved():
 		return false
+	case w.o.Session != "" && !partOf(k, w.o.Session):
+		return false
 	case w.o.Namespace != "" && k.Namespace != w.o.Namespace:
 		return false
 	case w.o.ID != "" && k.ID != w.o.ID:
@@ -256,9 +263,22 @@ func (w *watcher) wants(c warm.FeedChange) bool {
 		return false
 	case w.o.User != "" && c.User != w.o.User:
 		return false
+	case w.o.Session != "":
+		return true // admitted when the watch began
 	}
 	_, err := w.r.admit(tiering.VerbRead, k.Namespace, k.ID)
 	return err == nil
+}
+
+// partOf reports whether a key belongs to a session.
+func partOf(k tiering.Key, session string) bool {
+	switch k.Namespace {
+	case tiering.SessionNamespace, tiering.SessionEventsNamespace:
+		return k.ID == session
+	case tiering.SessionPartsNamespace:
+		return strings.HasPrefix(k.ID, session+"/")
+	}
+	return false
 }
 
 func event(epoch string, pos int64, index int, c warm.FeedChange, kind tiering.Kind) tiering.Event {

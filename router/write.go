@@ -80,6 +80,9 @@ func (r *core) once(ctx context.Context, p *policy, m *mutation) error {
 	}
 	m.policy = p
 	m.begin()
+	if m.fence != nil {
+		return r.onceFenced(ctx, p, m)
+	}
 	if err := r.queue.submit(m); err != nil {
 		return err
 	}

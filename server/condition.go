@@ -136,7 +136,11 @@ func (c *call) writeOptions() (tiering.WriteOptions, error) {
 	if err != nil {
 		return tiering.WriteOptions{}, err
 	}
-	o := tiering.WriteOptions{If: cond, IdempotencyKey: key}
+	fence, err := c.fence()
+	if err != nil {
+		return tiering.WriteOptions{}, err
+	}
+	o := tiering.WriteOptions{If: cond, IdempotencyKey: key, Fence: fence}
 	if c.op.knows("ttl") {
 		o.TTL = c.q.ttl("ttl")
 	}

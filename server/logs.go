@@ -30,10 +30,10 @@ func logOperations() []*operation {
 				{name: "expect_seq", about: "The last sequence number that the log must have; 0: it must not exist. Else 412 seq_conflict, whose current_version is the number that stands.", schema: integer(0), example: 7},
 				ttlParam, {name: "user", about: "Owner of the log, fixed when it is created.", schema: str(), example: "ada"},
 			},
-			headers: []param{idempotencyHeader},
+			headers: []param{idempotencyHeader, fenceHeader},
 			body:    &body{about: "The entry, or an array of entries.", media: []media{{"application/json", maxEntries(), exampleEntries}}},
 			answers: []answer{{http.StatusOK, "Appended.", []string{"Tierd-Expires-At", "Idempotent-Replayed"}, jsonOf("Appended", exampleAppended)}},
-			codes: []tiering.Code{tiering.CodeNotFound, tiering.CodeSeqConflict, tiering.CodePreconditionRequired, tiering.CodeWrongKind,
+			codes: []tiering.Code{tiering.CodeNotFound, tiering.CodeSeqConflict, tiering.CodePreconditionRequired, tiering.CodeWrongKind, tiering.CodeFenced,
 				tiering.CodeTooLarge, tiering.CodeIdempotencyMismatch, tiering.CodeIdempotencyInFlight, tiering.CodeOutOfSpace},
 			run: (*call).appendEntries,
 		},
@@ -111,7 +111,11 @@ func (c *call) appendEntries() error {
 	if err != nil {
 		return err
 	}
-	o := &tiering.AppendOptions{IdempotencyKey: key, TTL: c.q.ttl("ttl"), User: c.q.text("user")}
+	fence, err := c.fence()
+	if err != nil {
+		return err
+	}
+	o := &tiering.AppendOptions{IdempotencyKey: key, Fence: fence, TTL: c.q.ttl("ttl"), User: c.q.text("user")}
 	if c.q.has("expect_seq") {
 		seq := c.q.count("expect_seq")
 		o.ExpectSeq = &seq

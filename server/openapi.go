@@ -59,6 +59,7 @@ func describe(o Options, ops []*operation) *huma.OpenAPI {
 			{Name: "documents", Description: "One JSON value under a key."},
 			{Name: "history", Description: "Every version of a document, and where it lies."},
 			{Name: "logs", Description: "Append-only sequences of entries."},
+			{Name: "sessions", Description: "State, events, checkpoints, steps and a lease under one id and with one life."},
 			{Name: "batch", Description: "Many operations in one request."},
 			{Name: "watch", Description: "Changes as they happen."},
 			{Name: "memories", Description: "Long-term memories: documents that are recalled by meaning and by words."},

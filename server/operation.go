@@ -104,8 +104,9 @@ func (o *operation) queryNames() string {
 func (s *Server) operations() []*operation {
 	var all []*operation
 	for _, part := range [][]*operation{
-		documentOperations(), editOperations(), listOperations(), historyOperations(), logOperations(), careOperations(), operateOperations(),
-		batchOperations(), s.watchOperations(), memoryOperations(), embeddingOperations(), namespaceOperations(), keyOperations(), s.nodeOperations(),
+		documentOperations(), editOperations(), listOperations(), historyOperations(), logOperations(), sessionOperations(), careOperations(),
+		operateOperations(), batchOperations(), s.watchOperations(), memoryOperations(), embeddingOperations(), namespaceOperations(), keyOperations(),
+		s.nodeOperations(),
 	} {
 		all = append(all, part...)
 	}

@@ -18,7 +18,7 @@ var (
 	ifNoneMatchHeader = param{name: "If-None-Match", about: "*: only when nothing stands.", schema: enum("*"), example: "*"}
 	idempotencyHeader = param{name: "Idempotency-Key", about: "1 to 255 printable bytes: the write happens once in 24 hours, for the whole tenant.", schema: text(255), example: "7f3c1a"}
 
-	writeHeaders = []param{ifMatchHeader, ifNoneMatchHeader, idempotencyHeader}
+	writeHeaders = []param{ifMatchHeader, ifNoneMatchHeader, idempotencyHeader, fenceHeader}
 	readHeaders  = []param{
 		{name: "If-None-Match", about: "Entity tags: 304 when one of them stands.", schema: str(), example: `"3"`},
 		{name: "If-Match", about: "Entity tags: 412 when none of them stands.", schema: str(), example: `"3"`},
@@ -42,7 +42,7 @@ var (
 	readCodes = []tiering.Code{tiering.CodeNotFound, tiering.CodeVersionConflict, tiering.CodeGone, tiering.CodeCorrupt, tiering.CodeWrongKind}
 
 	writeCodes = []tiering.Code{tiering.CodeNotFound, tiering.CodeVersionConflict, tiering.CodePreconditionRequired, tiering.CodeWrongKind,
-		tiering.CodeTooLarge, tiering.CodeIdempotencyMismatch, tiering.CodeIdempotencyInFlight, tiering.CodeOutOfSpace}
+		tiering.CodeTooLarge, tiering.CodeIdempotencyMismatch, tiering.CodeIdempotencyInFlight, tiering.CodeOutOfSpace, tiering.CodeFenced}
 )
 
 // componentHeaders are the headers of answers.

@@ -117,6 +117,7 @@ func components() map[string]*huma.Schema {
 	memorySchemas(c)
 	embeddingSchemas(c)
 	logSchemas(c)
+	sessionSchemas(c)
 	nodeSchemas(c)
 	operateSchemas(c)
 	return c

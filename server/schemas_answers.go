@@ -161,7 +161,8 @@ func nodeSchemas(c map[string]*huma.Schema) {
 		may("current_version", "version_conflict and seq_conflict: the version, or the last sequence number, that stands; 0: nothing.", integer(0)),
 		may("errors", "Every fault of a body that broke its schema.", list(ref("Fault"))),
 		may("siblings", "The names beside a pointer that led nowhere.", list(str())),
-		may("failed_op", "The operation that failed an atomic batch, from 0.", integer(0)))
+		may("failed_op", "The operation that failed an atomic batch, from 0.", integer(0)),
+		may("lease", "lease_held: who holds it, and until when.", ref("SessionLease")))
 
 	c["TierStatus"] = object("The state of one tier.",
 		must("tier", "The tier.", tierEnum()), must("driver", "What keeps it.", str()),

@@ -39,6 +39,8 @@ type AppendOptions struct {
 	TTL *TTL
 	// User owns the log. It is fixed when the log is created.
 	User string
+	// Fence lets the append through only while the lease of its token stands.
+	Fence *Fence
 }
 
 // Appended answers an append: the sequence numbers of its first and last entry.

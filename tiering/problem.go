@@ -44,6 +44,8 @@ type Problem struct {
 	Errors         []Fault  `json:"errors,omitempty"`
 	Siblings       []string `json:"siblings,omitempty"`
 	FailedOp       *int     `json:"failed_op,omitempty"`
+	// Lease goes with lease_held.
+	Lease *SessionLease `json:"lease,omitempty"`
 }
 
 // ProblemOf returns the problem document of err, without its cause: a remote
@@ -55,7 +57,7 @@ func ProblemOf(err error) *Problem {
 	}
 	p := &Problem{
 		Type: "urn:tierd:problem:" + string(e.Code), Title: string(e.Code), Status: e.Status(),
-		Detail: e.Detail, Code: e.Code, Pointer: e.Pointer, Errors: e.Faults, Siblings: e.Siblings,
+		Detail: e.Detail, Code: e.Code, Pointer: e.Pointer, Errors: e.Faults, Siblings: e.Siblings, Lease: e.Lease,
 	}
 	if e.Code == CodeVersionConflict || e.Code == CodeSeqConflict {
 		v := e.CurrentVersion
@@ -71,7 +73,7 @@ func ProblemOf(err error) *Problem {
 // Error returns the problem as the *Error it was made from.
 func (p *Problem) Error() *Error {
 	e := &Error{
-		Code: p.Code, Detail: p.Detail, Pointer: p.Pointer, Faults: p.Errors, Siblings: p.Siblings,
+		Code: p.Code, Detail: p.Detail, Pointer: p.Pointer, Faults: p.Errors, Siblings: p.Siblings, Lease: p.Lease,
 		Unprocessable: p.Code == CodeInvalid && p.Status == 422,
 	}
 	if p.CurrentVersion != nil {

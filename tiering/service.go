@@ -79,6 +79,8 @@ type Service interface {
 	Documents
 	Memories
 	Logs
+	// Sessions returns the session part.
+	Sessions() Sessions
 	Namespaces
 	APIKeys
 	Operations
@@ -178,6 +180,9 @@ type WriteOptions struct {
 	IdempotencyKey string
 	// TTL changes the expiry with the write; nil keeps it.
 	TTL *TTL
+	// Fence lets the write through only while the lease of its token stands; nil:
+	// none is asked for.
+	Fence *Fence
 }
 
 // PutOptions guards and shapes a put.

@@ -37,6 +37,8 @@ type commands struct {
 	Eval    evalGroup      `cmd:"" group:"memories" help:"Measure recall on conversations of one's own."`
 	Embed   embedGroup     `cmd:"" group:"memories" help:"Look at and change what makes the vectors of memories."`
 
+	Sessions sessionsGroup `cmd:"" group:"sessions" help:"List, look at, follow, export and delete sessions."`
+
 	Versions versionsCommand `cmd:"" group:"history" help:"List the versions of a document, newest first."`
 	Diff     diffCommand     `cmd:"" group:"history" help:"Show what changed between two versions."`
 	Rollback rollbackCommand `cmd:"" group:"history" help:"Make an old version's content the newest version."`
@@ -78,6 +80,7 @@ func newParser(cli *commands, p *process, exit func(int)) (*kong.Kong, error) {
 			{Key: "documents", Title: "Documents:"},
 			{Key: "memories", Title: "Memories:"},
 			{Key: "logs", Title: "Logs:"},
+			{Key: "sessions", Title: "Sessions:"},
 			{Key: "history", Title: "History:"},
 			{Key: "admin", Title: "Administration:"},
 			{Key: "recovery", Title: "Recovery:"},

@@ -53,6 +53,12 @@ func newExampleWorld(t *testing.T) *exampleWorld {
 	}
 	w := &exampleWorld{dir: dir, d: start(t, t.TempDir(), nil)}
 	w.d.must("ns", "set", "sessions", `{"class":"session"}`)
+	// The first session of the examples; no command makes one.
+	seed := `{"session":{"id":"s1","user":"ann","state":{"step":1},"version":1,"last_seq":1,"created_at":"2026-01-31T12:00:00Z","updated_at":"2026-01-31T12:00:00Z"},"events":[]}`
+	if err := os.WriteFile(filepath.Join(dir, "session.json"), []byte(seed), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.d.must("sessions", "import", filepath.Join(dir, "session.json"))
 	w.env = cleanEnv("PATH="+bin+":"+os.Getenv("PATH"), "TIERD_URL="+w.d.url)
 	return w
 }
@@ -165,6 +171,9 @@ func TestTheExamplesOfEveryCommandWork(t *testing.T) {
 			switch {
 			case command == "tierd watch", command == "tierd tail" && strings.Contains(example, "agents"):
 				w.watch(t, example, "state.put", "put", planner, "--value", "1")
+				continue
+			case command == "tierd sessions tail":
+				w.watch(t, example, "tierd.created", "append", "chats/7", "1")
 				continue
 			case command == "tierd tail":
 				w.watch(t, example, `{"role":"user"}`, "append", "chats/7", `{"role":"user"}`)

@@ -60,6 +60,17 @@ func (s *sweeper) expire(ctx context.Context) error {
 		if err != nil || len(keys) == 0 {
 			return err
 		}
+		over, keys := partition(keys)
+		ended, err := s.endSessions(ctx, over)
+		if err != nil {
+			return err
+		}
+		if len(keys) == 0 {
+			if ended == 0 || len(over) < expirePage {
+				return nil
+			}
+			continue
+		}
 		b := &warm.Batch{ID: uuid.New()}
 		slices.SortFunc(keys, tiering.Key.Compare)
 		for _, k := range keys {
@@ -73,7 +84,7 @@ func (s *sweeper) expire(ctx context.Context) error {
 			}
 		}
 		s.Recorder.Moved(tiering.MoveExpire, done > 0, err)
-		if err != nil || done == 0 || len(keys) < expirePage {
+		if err != nil || done+ended == 0 || len(keys)+len(over) < expirePage {
 			return err
 		}
 	}

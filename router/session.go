@@ -1,0 +1,365 @@
+package router
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"strings"
+	"time"
+
+	"github.com/tierd/tierd/internal/jsondoc"
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// A session is a log, a document and parts, each a key of a namespace of its own
+// under the session's id. The head of the log is the session's life: every append
+// slides it as it commits, whatever else changes touches it, and what belongs to
+// a session has no expiry of its own. So an append of events alone is an append
+// to a log, which folds with those of others, and everything else is one
+// transaction over the keys that it needs.
+
+// sessions is the session part of a router, for one principal.
+type sessions struct{ *Router }
+
+// Sessions returns the session part of tierd.
+func (r *Router) Sessions() tiering.Sessions { return sessions{r} }
+
+func (s sessions) logKey(id string) tiering.Key {
+	return s.key(tiering.SessionEventsNamespace, id)
+}
+func (s sessions) docKey(id string) tiering.Key { return s.key(tiering.SessionNamespace, id) }
+func (s sessions) partKey(id, part string) tiering.Key {
+	return s.key(tiering.SessionPartsNamespace, id+"/"+part)
+}
+
+// sessionDoc is the document of a session.
+type sessionDoc struct {
+	Created  string            `json:"created"` // fixed width, so that it sorts
+	Agent    string            `json:"agent,omitempty"`
+	App      string            `json:"app,omitempty"`
+	Status   string            `json:"status,omitempty"`
+	Progress *float64          `json:"progress,omitempty"`
+	State    json.RawMessage   `json:"state"`
+	Skipped  []tiering.Omitted `json:"skipped,omitempty"` // what resumes went back over
+}
+
+// createdLayout has a fixed width.
+const createdLayout = "2006-01-02T15:04:05.000000Z"
+
+// encodeDoc writes a session's document, or a part, the bytes within as they are.
+func encodeDoc(v any) ([]byte, error) {
+	var b bytes.Buffer
+	enc := json.NewEncoder(&b)
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(v); err != nil {
+		return nil, tiering.Invalidf("the session cannot be written: %v", err)
+	}
+	return jsondoc.Compact(b.Bytes())
+}
+
+func decodeDoc(body []byte, v any) error {
+	if err := json.Unmarshal(body, v); err != nil {
+		return &tiering.Error{Code: tiering.CodeCorrupt, Tier: tiering.Warm, Err: err, Detail: "a stored session cannot be read"}
+	}
+	return nil
+}
+
+func noSession() error {
+	return tiering.Errorf(tiering.CodeNotFound, "there is no such session: it was never made, was deleted, or has expired")
+}
+
+// admitSession checks the id and that the principal may do verb to it.
+func (s sessions) admitSession(verb tiering.Verb, id string) error {
+	if err := tiering.ValidateSessionID(id); err != nil {
+		return err
+	}
+	_, err := s.admit(verb, tiering.SessionNamespace, id)
+	return err
+}
+
+// sessionSpaces makes the namespaces of sessions where nobody did, and returns the
+// policy of their logs.
+func (s sessions) sessionSpaces(ctx context.Context) (*policy, error) {
+	persistent := tiering.ClassPersistent
+	for ns, kind := range map[string]tiering.Kind{tiering.SessionNamespace: tiering.KindSession, tiering.SessionPartsNamespace: tiering.KindSession} {
+		if _, err := s.policyForKind(ctx, ns, tiering.Policy{Kind: kind, Class: persistent}); err != nil {
+			return nil, err
+		}
+	}
+	return s.policyForKind(ctx, tiering.SessionEventsNamespace, tiering.Policy{Kind: tiering.KindLog, Class: tiering.ClassSession})
+}
+
+// standingSession is a session as it was read: the head of its log, which lives, and its
+// document.
+type standingSession struct {
+	log     warm.Head
+	head    warm.Head // of the document
+	doc     sessionDoc
+	version int64
+}
+
+// find reads a session that the principal may see.
+func (s sessions) find(ctx context.Context, id string) (*standingSession, error) {
+	if err := s.admitSession(tiering.VerbRead, id); err != nil {
+		return nil, err
+	}
+	cur, err := s.Warm.Head(ctx, s.logKey(id))
+	if err != nil {
+		return nil, tiering.Wrap(err, "", tiering.Warm, s.docKey(id))
+	}
+	if !cur.Head.Live(cur.Now) || !s.mayRead(cur.Head.User) {
+		return nil, noSession()
+	}
+	got, err := s.load(ctx, s.docKey(id), reservedPolicy(), 0)
+	if err != nil {
+		return nil, err
+	}
+	if got.body == nil {
+		return nil, noSession() // deleted in between
+	}
+	out := &standingSession{log: cur.Head, head: got.head, version: got.head.Version}
+	return out, decodeDoc(got.body, &out.doc)
+}
+
+// shown is a session as the API shows it, with the state it shares.
+func (s sessions) shown(ctx context.Context, id string, at *standingSession) (*tiering.Session, error) {
+	out := describeSession(id, at)
+	state, err := s.withShared(ctx, out.State, at.log.User, at.doc.App)
+	out.State = state
+	return out, err
+}
+
+func describeSession(id string, at *standingSession) *tiering.Session {
+	return &tiering.Session{
+		ID: id, User: at.log.User, Agent: at.doc.Agent, App: at.doc.App, Status: at.doc.Status, Progress: at.doc.Progress,
+		State: at.doc.State, Version: at.version, LastSeq: at.log.Version, CreatedAt: at.log.CreatedAt, UpdatedAt: later(at.log.UpdatedAt, at.head.UpdatedAt),
+		ExpiresAt: at.log.ExpiresAt,
+	}
+}
+
+func later(a, b time.Time) time.Time {
+	if b.After(a) {
+		return b
+	}
+	return a
+}
+
+// Get returns a session.
+func (s sessions) Get(ctx context.Context, id string) (*tiering.Session, error) {
+	at, err := s.find(ctx, id)
+	if err != nil {
+		return nil, tiering.Wrap(err, "session", "", s.docKey(id))
+	}
+	if p, err := s.policyOf(ctx, s.who.Tenant, tiering.SessionEventsNamespace); err == nil {
+		s.slide(s.logKey(id), p, at.log.Meta())
+	}
+	out, err := s.shown(ctx, id, at)
+	return out, tiering.Wrap(err, "session", "", s.docKey(id))
+}
+
+// Create makes a session.
+func (s sessions) Create(ctx context.Context, n *tiering.NewSession) (*tiering.Session, error) {
+	out, err := s.create(ctx, orZero(n))
+	return out, tiering.Wrap(err, "create session", "", tiering.Key{})
+}
+
+func (s sessions) create(ctx context.Context, n tiering.NewSession) (*tiering.Session, error) {
+	request := n
+	if n.ID == "" {
+		n.ID = randomText(16)
+	}
+	if err := s.admitSession(tiering.VerbWrite, n.ID); err != nil {
+		return nil, err
+	}
+	user, err := s.ownerOf(n.User)
+	if err != nil {
+		return nil, err
+	}
+	patch := &tiering.SessionPatch{State: n.State, Agent: &n.Agent, App: &n.App, Status: &n.Status, Progress: n.Progress, TTL: n.TTL}
+	c, err := s.change(ctx, n.ID, "create", n.IdempotencyKey, request)
+	if err != nil {
+		return nil, err
+	}
+	if err := c.with(n.Events, patch, user); err != nil {
+		return nil, err
+	}
+	now, err := s.Warm.Now(ctx)
+	if err != nil {
+		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	c.creates, c.user = true, user
+	first := json.RawMessage(`{"type":"tierd.created"}`)
+	c.entries = append([][]byte{first}, c.entries...)
+	c.answer = n.ID
+	err = c.commit(ctx, func(t *sessionTx) error {
+		t.doc = sessionDoc{Created: now.UTC().Format(createdLayout), State: json.RawMessage(`{}`)}
+		return t.patch(c)
+	})
+	if err != nil {
+		return nil, err
+	}
+	if err := s.shareState(ctx, c.shared, user, n.App); err != nil {
+		return nil, err
+	}
+	id := n.ID
+	if c.replayed { // the id may have been made by the first try
+		if err := json.Unmarshal(c.stored, &id); err != nil {
+			return nil, &tiering.Error{Code: tiering.CodeCorrupt, Tier: tiering.Warm, Err: err, Detail: "the stored answer cannot be read"}
+		}
+	}
+	at, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.shown(ctx, id, at)
+}
+
+// Patch changes attributes and state.
+func (s sessions) Patch(ctx context.Context, id string, p *tiering.SessionPatch, o *tiering.SessionWrite) (*tiering.Session, error) {
+	out, err := s.patchSession(ctx, id, p, orZero(o))
+	return out, tiering.Wrap(err, "patch session", "", s.docKey(id))
+}
+
+func (s sessions) patchSession(ctx context.Context, id string, p *tiering.SessionPatch, o tiering.SessionWrite) (*tiering.Session, error) {
+	if _, err := s.appendWith(ctx, id, nil, p, o); err != nil {
+		return nil, err
+	}
+	at, err := s.find(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	return s.shown(ctx, id, at)
+}
+
+// Delete removes everything of a session.
+func (s sessions) Delete(ctx context.Context, id string) error {
+	return tiering.Wrap(s.deleteSession(ctx, id), "delete session", "", s.docKey(id))
+}
+
+func (s sessions) deleteSession(ctx context.Context, id string) error {
+	if err := s.admitSession(tiering.VerbDelete, id); err != nil {
+		return err
+	}
+	if _, err := s.sessionSpaces(ctx); err != nil {
+		return err
+	}
+	for {
+		parts, err := s.parts(ctx, id, "", false)
+		if err != nil {
+			return err
+		}
+		keys := []tiering.Key{s.logKey(id), s.docKey(id)}
+		for _, p := range parts {
+			keys = append(keys, p.Head.Key)
+		}
+		_, committed, err := s.transact(ctx, keys, nil, func(current []warm.Current) ([]warm.Change, error) {
+			var out []warm.Change
+			for _, cur := range current {
+				if !cur.Head.Live(cur.Now) {
+					continue
+				}
+				if !s.mayRead(cur.Head.User) {
+					return nil, errForeign()
+				}
+				out = append(out, warm.Change{Key: cur.Head.Key, Rows: []warm.Row{{Op: tiering.OpDelete}}})
+			}
+			return out, nil
+		})
+		if err != nil || len(parts) < partsPage {
+			return err
+		}
+		if !committed {
+			return tiering.Errorf(tiering.CodeUnavailable, "the session changed meanwhile: try again")
+		}
+	}
+}
+
+// partsPage is how many parts of a session one transaction takes.
+const partsPage = 500
+
+// parts returns the live parts of a session below a prefix.
+func (s sessions) parts(ctx context.Context, id, prefix string, bodies bool) ([]warm.Current, error) {
+	out, err := s.Warm.List(ctx, warm.List{
+		Tenant: s.who.Tenant, Namespace: tiering.SessionPartsNamespace, Prefix: id + "/" + prefix, Limit: partsPage, Bodies: bodies,
+	})
+	return out, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+}
+
+// List returns sessions, newest first.
+func (s sessions) List(ctx context.Context, q *tiering.SessionQuery) (*tiering.SessionPage, error) {
+	page, err := s.listSessions(ctx, orZero(q))
+	return page, tiering.Wrap(err, "list sessions", "", tiering.Key{})
+}
+
+func (s sessions) listSessions(ctx context.Context, q tiering.SessionQuery) (*tiering.SessionPage, error) {
+	if err := s.admitNamespace(tiering.VerbRead, tiering.SessionNamespace); err != nil {
+		return nil, err
+	}
+	user, err := s.ownerOf(q.User)
+	if err != nil {
+		return nil, err
+	}
+	limit, err := pageLimit(q.Limit)
+	if err != nil {
+		return nil, err
+	}
+	want := map[string]string{}
+	for name, v := range map[string]string{"/agent": q.Agent, "/app": q.App, "/status": q.Status} {
+		if v != "" {
+			want[name] = v
+		}
+	}
+	asked, err := json.Marshal(want)
+	if err != nil {
+		return nil, tiering.Invalidf("the filter cannot be written: %v", err)
+	}
+	filter, err := warm.ParseFilter(asked)
+	if err != nil {
+		return nil, err
+	}
+	rows, next, err := s.Warm.Query(ctx, warm.Query{
+		Tenant: s.who.Tenant, Namespace: tiering.SessionNamespace, Prefixes: s.who.Scope.Prefixes, User: user,
+		Filter: filter, OrderBy: "/created", Descending: true, Cursor: q.Cursor, Limit: limit,
+	})
+	if err != nil {
+		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	page := &tiering.SessionPage{Sessions: []tiering.Session{}, NextCursor: next}
+	keys := make([]tiering.Key, len(rows))
+	for i, cur := range rows {
+		keys[i] = s.logKey(cur.Head.Key.ID)
+	}
+	heads, err := s.Warm.Heads(ctx, keys)
+	if err != nil {
+		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	}
+	for i, cur := range rows {
+		if !heads[i].Head.Live(heads[i].Now) {
+			continue // expired, and not swept yet
+		}
+		at := &standingSession{log: heads[i].Head, head: cur.Head, version: cur.Head.Version}
+		body := cur.Body
+		if body == nil {
+			got, err := s.load(ctx, cur.Head.Key, reservedPolicy(), 0)
+			if err != nil {
+				return nil, err
+			}
+			body = got.body
+		}
+		if err := decodeDoc(body, &at.doc); err != nil {
+			return nil, err
+		}
+		page.Sessions = append(page.Sessions, *describeSession(cur.Head.Key.ID, at))
+	}
+	return page, nil
+}
+
+// systemType refuses events that look like tierd's own.
+func systemType(event []byte) error {
+	v, err := jsondoc.Lookup(event, "/type")
+	if err == nil && strings.HasPrefix(string(v), `"`+tiering.SystemEvent) {
+		return tiering.Unprocessablef("/type", "types that begin with %q are tierd's own", tiering.SystemEvent)
+	}
+	return nil
+}

@@ -1,0 +1,154 @@
+package router
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"net/url"
+	"strings"
+
+	"github.com/tierd/tierd/internal/jsondoc"
+	"github.com/tierd/tierd/tiering"
+)
+
+// Scopes of the keys of a session's state. user: and app: are shared with other
+// sessions, temp: is not stored.
+const (
+	userScope = "user:"
+	appScope  = "app:"
+	tempScope = "temp:"
+)
+
+// splitState parts a merge patch by the scopes of its keys; own is nil when it has
+// none of the session's own.
+func splitState(patch []byte) (own []byte, shared map[string][]byte, err error) {
+	if patch, err = jsondoc.Compact(patch); err != nil {
+		return nil, nil, err
+	}
+	if jsondoc.KindOf(patch) != jsondoc.Object {
+		return nil, nil, tiering.Unprocessablef("/state", "the state is patched by an object")
+	}
+	if !strings.Contains(string(patch), `:`) || !hasScope(patch) {
+		return patch, nil, nil
+	}
+	var all map[string]json.RawMessage
+	if err := json.Unmarshal(patch, &all); err != nil {
+		return nil, nil, tiering.Invalidf("the state cannot be read: %v", err)
+	}
+	parts := map[string]map[string]json.RawMessage{}
+	for name, v := range all {
+		scope := scopeOf(name)
+		if parts[scope] == nil {
+			parts[scope] = map[string]json.RawMessage{}
+		}
+		parts[scope][strings.TrimPrefix(name, scope)] = v
+	}
+	shared = map[string][]byte{}
+	for scope, part := range parts {
+		b, err := encodeDoc(part)
+		if err != nil {
+			return nil, nil, err
+		}
+		switch scope {
+		case "":
+			own = b
+		case userScope, appScope:
+			shared[scope] = b
+		}
+	}
+	return own, shared, nil
+}
+
+// scopeOf is the scope of a key, "" for the session's own.
+func scopeOf(name string) string {
+	for _, scope := range []string{userScope, appScope, tempScope} {
+		if strings.HasPrefix(name, scope) {
+			return scope
+		}
+	}
+	return ""
+}
+
+func hasScope(patch []byte) bool {
+	for _, scope := range []string{userScope, appScope, tempScope} {
+		if strings.Contains(string(patch), `"`+scope) {
+			return true
+		}
+	}
+	return false
+}
+
+// sharedKey is where the state of a scope lies; ok is false when the session has
+// no user, or no app.
+func sharedKey(scope, user, app string) (ns, id string, ok bool) {
+	ns, id = tiering.UserStateNamespace, user
+	if scope == appScope {
+		ns, id = tiering.AppStateNamespace, app
+	}
+	if id == "" {
+		return "", "", false
+	}
+	if id = url.PathEscape(id); strings.Trim(id, ".") == "" {
+		id = strings.ReplaceAll(id, ".", "%2E") // a segment of dots is no id
+	}
+	return ns, id, true
+}
+
+// sharer is the router of a principal that owns what sessions of a user share.
+func (s sessions) sharer(scope, user string) *Router {
+	who := tiering.Principal{Tenant: s.who.Tenant}
+	if scope == userScope {
+		who.Scope.User = user
+	}
+	return s.As(who)
+}
+
+// shareState writes the shared parts of a patch.
+func (s sessions) shareState(ctx context.Context, shared map[string][]byte, user, app string) error {
+	for scope, patch := range shared {
+		ns, id, ok := sharedKey(scope, user, app)
+		if !ok {
+			return tiering.Unprocessablef("/state", "the session has no %s to keep %q keys for", strings.TrimSuffix(scope, ":"), scope)
+		}
+		if _, err := s.sharer(scope, user).Patch(ctx, ns, id, tiering.MergePatch, patch, nil); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// withShared is a session's state with what it shares, under the prefixes.
+func (s sessions) withShared(ctx context.Context, state json.RawMessage, user, app string) (json.RawMessage, error) {
+	for _, scope := range []string{userScope, appScope} {
+		ns, id, ok := sharedKey(scope, user, app)
+		if !ok {
+			continue
+		}
+		if p, err := s.policyOf(ctx, s.who.Tenant, ns); err == nil && !p.known {
+			continue
+		}
+		d, err := s.sharer(scope, user).Get(ctx, ns, id, &tiering.GetOptions{Strong: true, NoDefault: true})
+		if errors.Is(err, tiering.ErrNotFound) {
+			continue
+		}
+		if err != nil {
+			return nil, err
+		}
+		var shared map[string]json.RawMessage
+		if json.Unmarshal(d.Body, &shared) != nil {
+			continue // somebody put something else there
+		}
+		named := map[string]json.RawMessage{}
+		for name, v := range shared {
+			named[scope+name] = v
+		}
+		patch, err := encodeDoc(named)
+		if err != nil {
+			return nil, err
+		}
+		if state, err = jsondoc.MergePatch(state, patch); err != nil {
+			return nil, err
+		}
+	}
+	return state, nil
+}
