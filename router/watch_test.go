@@ -148,7 +148,7 @@ func TestWatchFromWhereItCannot(t *testing.T) {
 		{"the future", tiering.WatchOptions{After: epoch + ".999.0"}, tiering.CodeInvalid},
 		{"from nowhere", tiering.WatchOptions{From: "noon"}, tiering.CodeInvalid},
 		{"an id without a namespace", tiering.WatchOptions{ID: "k"}, tiering.CodeInvalid},
-		{"a session", tiering.WatchOptions{Session: "s"}, tiering.CodeUnsupported},
+		{"a session in a namespace", tiering.WatchOptions{Session: "s", Namespace: space}, tiering.CodeInvalid},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s, err := w.r.Watch(w.ctx, &c.o)

@@ -170,7 +170,11 @@ func TestTheExamplesOfEveryCommandWork(t *testing.T) {
 			example = strings.ReplaceAll(example, "agents/planner", planner)
 			switch {
 			case command == "tierd watch", command == "tierd tail" && strings.Contains(example, "agents"):
-				w.watch(t, example, "state.put", "put", planner, "--value", "1")
+				want := "state.put"
+				if strings.Contains(example, "--from start") {
+					want = `"type":"` // whatever came first
+				}
+				w.watch(t, example, want, "put", planner, "--value", "1")
 				continue
 			case command == "tierd sessions tail":
 				w.watch(t, example, "tierd.created", "append", "chats/7", "1")
