@@ -95,6 +95,9 @@ func (o *operation) describe() *huma.Operation {
 	} else if strings.Contains(o.path, "{id}") {
 		out.Parameters = append(out.Parameters, pathParam("id", "The id.", "k_01JF"))
 	}
+	if strings.Contains(o.path, "{name}") {
+		out.Parameters = append(out.Parameters, pathParam("name", "The name, without slashes.", "before-tool-call"))
+	}
 	for _, p := range o.query {
 		out.Parameters = append(out.Parameters, p.describe("query"))
 	}
