@@ -44,8 +44,9 @@ func newExampleWorld(t *testing.T) *exampleWorld {
 		"plan.json": `{"step":4}`,
 		"conversations.jsonl": `{"conversation":"c","id":"t1","text":"I sold my boat","speaker":"Ann","session":"s1"}
 {"conversation":"c","question":"What did Ann sell?","evidence":["t1"]}`,
-		"agents.jsonl": `{"namespace":"agents","id":"imported","data":{"n":1}}`,
-		"tierd.yaml":   "log_level: warn\n",
+		"memories.jsonl": `{"text":"Ada prefers a window seat","user":"ada"}`,
+		"agents.jsonl":   `{"namespace":"agents","id":"imported","data":{"n":1}}`,
+		"tierd.yaml":     "log_level: warn\n",
 	} {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(text+"\n"), 0o600); err != nil {
 			t.Fatal(err)

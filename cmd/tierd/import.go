@@ -21,6 +21,7 @@ import (
 type importCommand struct {
 	File            string `arg:"" help:"File with JSON lines as export writes them, - for standard input."`
 	Namespace       string `placeholder:"NS" help:"Store into this namespace, whatever the lines say."`
+	Kind            string `enum:"state,memory" default:"state" help:"state: documents, as export writes them. memory: memories, as POST /v1/memories takes them, one a line."`
 	Concurrency     int    `default:"16" placeholder:"N" help:"Documents on their way at the same time."`
 	IfAbsent        bool   `xor:"standing" help:"Leave documents that stand already as they are."`
 	Overwrite       bool   `xor:"standing" help:"Make a new version of documents that stand already."`
@@ -33,7 +34,8 @@ func (*importCommand) Help() string {
 		"So an import that was interrupted is finished by running it again: what is there is skipped. " +
 		"With --overwrite a document that has the same data already is left alone too, and of several lines for one document the last one wins. " +
 		"Versions start anew; the owner and the moment of expiry are kept; lines whose expiry has passed are skipped.\n\n" +
-		examples("tierd import agents.jsonl", "zcat team-a.jsonl.gz | tierd import - --if-absent --concurrency 32")
+		"With --kind memory, which needs --namespace, a memory without an id is stored once, however often it is imported.\n\n" +
+		examples("tierd import agents.jsonl", "tierd import memories.jsonl --kind memory --namespace people", "zcat team-a.jsonl.gz | tierd import - --if-absent --concurrency 32")
 }
 
 func (c *importCommand) Run(ctx context.Context, p *process) error {
@@ -44,6 +46,9 @@ func (c *importCommand) Run(ctx context.Context, p *process) error {
 		if err := tiering.ValidateNamespace(c.Namespace); err != nil {
 			return usagef("--namespace: %v", detailOf(err))
 		}
+	}
+	if c.Kind == "memory" && (c.Namespace == "" || c.IfAbsent || c.Overwrite) {
+		return usagef("--kind memory needs --namespace, and takes neither --if-absent nor --overwrite: a memory that has an id is replaced, one without is stored once")
 	}
 	// A long import outlives a restart of the daemon.
 	service, err := c.dialWith(p, client.Options{Retry: client.Retry{Attempts: 10, MaxDelay: 5 * time.Second}})
@@ -61,7 +66,11 @@ func (c *importCommand) Run(ctx context.Context, p *process) error {
 		report = io.Discard
 	}
 	job := newImportJob(c, service, bar, report)
-	err = job.run(ctx, in)
+	if c.Kind == "memory" {
+		err = memoryImport{job, c.Namespace}.run(ctx, in)
+	} else {
+		err = job.run(ctx, in)
+	}
 	bar.finish()
 	return errors.Join(p.printImport(job.counts), err)
 }

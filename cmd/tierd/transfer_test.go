@@ -362,3 +362,28 @@ func TestProgressBar(t *testing.T) {
 		t.Errorf("no terminal, and yet %q", out.String())
 	}
 }
+
+// Memories are imported a line each; again, nothing is stored twice; a line that
+// is no memory is told with its number.
+func TestImportOfMemories(t *testing.T) {
+	d := start(t, t.TempDir(), nil)
+	file := filepath.Join(t.TempDir(), "memories.jsonl")
+	var lines []string
+	for i := range 250 {
+		lines = append(lines, fmt.Sprintf(`{"text":"note number %d","user":"ada"}`, i))
+	}
+	if err := os.WriteFile(file, []byte(strings.Join(lines, "\n")), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{"created 250, replaced 0, already there 0", "created 0, replaced 0, already there 250"} {
+		if got := d.must("import", file, "--kind", "memory", "--namespace", "people"); !strings.Contains(got, want) {
+			t.Errorf("printed %q, want %q", got, want)
+		}
+	}
+	if err := os.WriteFile(file, []byte(lines[0]+"\n"+`{"txet":"x"}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := d.run("import", file, "--kind", "memory", "--namespace", "people"); got.code == exitDone || !strings.Contains(got.stderr, "line 2") {
+		t.Errorf("%+v", got)
+	}
+}
