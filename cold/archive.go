@@ -30,9 +30,14 @@ type ArchiveOptions struct {
 	// ErrNotExist tells which), unavailable when it could not be reached. It
 	// may be called from many goroutines and must return at once.
 	OnBad func(name string, c tiering.Copy, err error)
-	// Patience is how long a Read waits for one copy before it turns to the
-	// other; 0 is 3 s. The copy asked last has all the time of the context.
+	// Patience is how long a Read waits for both copies together where neither
+	// answers; 0 is 3 s. The copy asked first has half of it. What needs several
+	// requests has it for each.
 	Patience time.Duration
+	// WritePatience is how long a Write waits for a bucket to take an object, and
+	// a second more for each MiB; 0 is 4 s. It grows for a bucket that answers
+	// and did not make it in that time.
+	WritePatience time.Duration
 	// Cooldown is how long a copy that could not be reached is asked last; 0
 	// is 5 s.
 	Cooldown time.Duration
@@ -49,9 +54,11 @@ type Archive struct {
 	buckets  [2]Bucket
 	onBad    func(string, tiering.Copy, error)
 	patience time.Duration
+	writing  time.Duration // WritePatience
 	cooldown time.Duration
 	pool     unpackers
 	failed   [2]atomic.Int64 // when the copy last could not be reached, in Unix ns
+	slow     [2]atomic.Int32 // how often in a row it answered and took no object in time
 	judges   [2]soundness.Breaker
 	blocks   *blockCache
 }
@@ -66,6 +73,7 @@ func NewArchive(primary, backup Bucket, o *ArchiveOptions) *Archive {
 		buckets:  [2]Bucket{Prefixed(primary, o.Prefix), Prefixed(backup, o.Prefix)},
 		onBad:    o.OnBad,
 		patience: o.Patience,
+		writing:  o.WritePatience,
 		cooldown: o.Cooldown,
 	}
 	if o.CacheBytes == 0 {
@@ -77,6 +85,9 @@ func NewArchive(primary, backup Bucket, o *ArchiveOptions) *Archive {
 	}
 	if a.patience <= 0 {
 		a.patience = 3 * time.Second
+	}
+	if a.writing <= 0 {
+		a.writing = 4 * time.Second
 	}
 	if a.cooldown <= 0 {
 		a.cooldown = 5 * time.Second
@@ -117,55 +128,6 @@ func (a *Archive) both(do func(tiering.Copy) error) (errs [2]error) {
 	}
 	wg.Wait()
 	return errs
-}
-
-// Write makes one copy of an object and reads it back. nil means that the
-// bucket holds exactly data, durably, whoever wrote it: writing the same bytes
-// again succeeds. When other bytes have the name, or what comes back differs,
-// the error is corrupt and the object is left as it is; when the name was
-// occupied it is gone; when the bucket cannot be asked it is unavailable or
-// out_of_space, and the object may be there.
-func (a *Archive) Write(ctx context.Context, c tiering.Copy, name string, data []byte) error {
-	err := a.write(ctx, c, name, data)
-	return tiering.Wrap(err, "write "+name+" to "+c.String(), tiering.Cold, tiering.Key{})
-}
-
-// WriteBoth writes both copies at once. The errors are by copy.
-func (a *Archive) WriteBoth(ctx context.Context, name string, data []byte) [2]error {
-	return a.both(func(c tiering.Copy) error { return a.Write(ctx, c, name, data) })
-}
-
-func (a *Archive) write(ctx context.Context, c tiering.Copy, name string, data []byte) error {
-	b := a.buckets[c]
-	created := b.Create(ctx, name, bytes.NewReader(data), int64(len(data)))
-	// Whatever Create said, only what lies there now counts: a reply may be
-	// lost after the object was stored, and a 200 may hide an error.
-	info, err := b.Stat(ctx, name)
-	if err != nil {
-		if created != nil && !errors.Is(created, ErrExist) {
-			return created
-		}
-		return err
-	}
-	if info.Size != int64(len(data)) {
-		taken, err := occupied(ctx, b, name)
-		if err != nil {
-			return err
-		}
-		if taken {
-			return errOccupied()
-		}
-		return corruptErr(created, "the bucket holds %d bytes under the name, %d were written", info.Size, len(data))
-	}
-	got, err := b.Read(ctx, name, 0, -1)
-	if err != nil {
-		return err
-	}
-	// Equal bytes are equal digests; comparing them is cheaper than hashing.
-	if !bytes.Equal(got, data) {
-		return corruptErr(created, "the bucket gives back other bytes than were written")
-	}
-	return nil
 }
 
 // OpenObject reads one copy of a segment whole and checks it, for verification

@@ -70,6 +70,7 @@ func (a *Archive) runOfBlock(ctx context.Context, c tiering.Copy, loc tiering.Lo
 	if err != nil {
 		return nil, a.lost(ctx, c, loc.Segment, ref.Offset+ref.Length, err)
 	}
+	heard(ctx)
 	sound := false
 	for r, err := range DecodeBlock(loc.Key.Tenant, block) {
 		if err != nil {

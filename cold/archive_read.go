@@ -78,6 +78,7 @@ func (a *Archive) versions(ctx context.Context, c tiering.Copy, loc tiering.Loca
 	if err != nil {
 		return nil, a.lost(ctx, c, loc.Segment, 0, err)
 	}
+	heard(ctx)
 	s, err := openIndex(&objectReader{ctx, a.buckets[c], loc.Segment}, info.Size)
 	if err != nil {
 		return nil, a.lost(ctx, c, loc.Segment, info.Size, err)
@@ -114,6 +115,7 @@ type objectReader struct {
 
 func (o *objectReader) ReadAt(p []byte, off int64) (int, error) {
 	b, err := o.bucket.Read(o.ctx, o.name, off, int64(len(p)))
+	heard(o.ctx)
 	return copy(p, b), err
 }
 
@@ -141,10 +143,12 @@ func (a *Archive) lost(ctx context.Context, c tiering.Copy, name string, need in
 func eitherCopy[T any](ctx context.Context, a *Archive, name string, read func(context.Context, tiering.Copy) (T, error)) (T, tiering.Copy, error) {
 	var none T
 	var worst error
+	var spent time.Duration
 	order := a.order()
 	for i, c := range order {
 		began := time.Now()
-		v, err := patiently(ctx, a.patienceWith(c, i+1 == len(order)), c, read)
+		v, err := patiently(ctx, a.patienceWith(c, i, spent), c, read)
+		spent += time.Since(began)
 		code := tiering.CodeOf(err)
 		if err == nil || code == tiering.CodeNotFound || code == tiering.CodeInvalid {
 			a.judges[c].Sound()
@@ -152,13 +156,13 @@ func eitherCopy[T any](ctx context.Context, a *Archive, name string, read func(c
 			return v, c, err
 		}
 		if ctx.Err() != nil {
-			if time.Since(began) >= a.patience {
-				a.failed[c].Store(time.Now().UnixNano())
+			if time.Since(began) >= a.patience/2 {
+				a.away(c)
 			} // else the caller's time was up: that says nothing of the copy
 			return none, c, err
 		}
 		if code != tiering.CodeCorrupt {
-			a.failed[c].Store(time.Now().UnixNano())
+			a.away(c)
 		} else {
 			a.judges[c].Corrupt(name)
 		}
@@ -169,46 +173,4 @@ func eitherCopy[T any](ctx context.Context, a *Archive, name string, read func(c
 		}
 	}
 	return none, order[1], worst
-}
-
-// patiently bounds a read, unless limit is 0.
-func patiently[T any](ctx context.Context, limit time.Duration, c tiering.Copy, read func(context.Context, tiering.Copy) (T, error)) (T, error) {
-	if limit > 0 {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, limit)
-		defer cancel()
-	}
-	return read(ctx, c)
-}
-
-// patienceWith is how long a read waits for a copy. One that could not be
-// reached, and has not served since, gets a short trial: that it is still away
-// must not cost every reader the whole of it. The copy asked last has all the
-// time of the context, but for a while after it could not be reached.
-func (a *Archive) patienceWith(c tiering.Copy, last bool) time.Duration {
-	switch failed := a.failed[c].Load(); {
-	case last && a.cooling(c):
-		return a.patience / 3
-	case last:
-		return 0
-	case failed != 0:
-		return a.patience / 10
-	}
-	return a.patience
-}
-
-// cooling reports whether a copy could not be reached a short while ago.
-func (a *Archive) cooling(c tiering.Copy) bool {
-	at := a.failed[c].Load()
-	return at != 0 && time.Since(time.Unix(0, at)) <= a.cooldown
-}
-
-// order puts a copy last that could not be reached lately, or of which too much
-// was corrupt: it is asked only where the other does not serve.
-func (a *Archive) order() [2]tiering.Copy {
-	cool := func(c tiering.Copy) bool { return !a.cooling(c) && !a.judges[c].Open() }
-	if !cool(tiering.Primary) && cool(tiering.Backup) {
-		return [2]tiering.Copy{tiering.Backup, tiering.Primary}
-	}
-	return copies
 }

@@ -213,8 +213,8 @@ func TestReadWhatIsNotThere(t *testing.T) {
 	}
 }
 
-// TestReadTurnsToTheOtherCopy: a bucket that hangs costs Patience once; then
-// it is asked last until Cooldown has passed.
+// TestReadTurnsToTheOtherCopy: a bucket that hangs costs half of Patience once;
+// then it is asked last until Cooldown has passed.
 func TestReadTurnsToTheOtherCopy(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := newPair(t)
@@ -228,7 +228,7 @@ func TestReadTurnsToTheOtherCopy(t *testing.T) {
 			}
 			return c, time.Since(start)
 		}
-		if c, d := took(); c != tiering.Backup || d != 3*time.Second {
+		if c, d := took(); c != tiering.Backup || d != 1500*time.Millisecond {
 			t.Errorf("the first read came from %s after %s", c, d)
 		}
 		if c, d := took(); c != tiering.Backup || d != 0 {

@@ -19,7 +19,7 @@ type client struct {
 	api    *minio.Core
 	bucket string
 	region string
-	pool   *http.Transport
+	pool   *s3bucket.Transport
 }
 
 var _ s3bucket.Client = (*client)(nil)

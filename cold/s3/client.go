@@ -5,7 +5,6 @@ import (
 	"encoding/base64"
 	"encoding/hex"
 	"errors"
-	"net/http"
 	"slices"
 
 	"github.com/aws/aws-sdk-go-v2/aws"
@@ -23,7 +22,7 @@ import (
 type client struct {
 	api    *s3.Client
 	bucket string
-	pool   *http.Transport
+	pool   *s3bucket.Transport
 }
 
 var _ s3bucket.Client = (*client)(nil)

@@ -59,7 +59,7 @@ func noCredentials(err error) error {
 	}
 }
 
-func settings(place s3url.Place, transport *http.Transport) func(*s3.Options) {
+func settings(place s3url.Place, transport *s3bucket.Transport) func(*s3.Options) {
 	return func(o *s3.Options) {
 		if place.Endpoint != "" {
 			o.BaseEndpoint = aws.String(place.Endpoint)

@@ -35,6 +35,12 @@ func testDelete(t *testing.T, open Opener) {
 		{"deleted, and the answer is lost", func(*Fake) Fault {
 			return Fault{Method: http.MethodDelete, Times: 1, Do: reset(true)}
 		}, 0, false, 0},
+		{"an error in the place of the versions", func(*Fake) Fault {
+			return Fault{Query: versions, Do: answer(200, "InternalError")}
+		}, 3, true, 3},
+		{"200 with an error in the body", func(*Fake) Fault {
+			return Fault{Method: http.MethodDelete, Do: answer(200, "InternalError")}
+		}, 0, true, 1},
 		{"204, and it is still there", func(*Fake) Fault {
 			return Fault{Method: http.MethodDelete, Do: func(w http.ResponseWriter, _ *http.Request, _ func(http.ResponseWriter)) {
 				w.WriteHeader(http.StatusNoContent)

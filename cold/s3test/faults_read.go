@@ -166,6 +166,8 @@ func testList(t *testing.T, open Opener) {
 		{"a page that breaks off, once", page(1, 1, broken), objects, ""},
 		{"a page that breaks off, for ever", page(1, 0, broken), 1000, ""},
 		{"a connection that breaks off", page(1, 1, reset(false)), objects, ""},
+		{"an error in the place of a page, once", page(1, 1, answer(200, "SlowDown")), objects, ""},
+		{"an error in the place of a page, for ever", page(1, 0, answer(200, "InternalError")), 1000, "InternalError"},
 		{"names out of order", page(0, 0, backwards), 7, "behind"},
 		{"the bucket is gone half way", page(1, 0, answer(404, "NoSuchBucket")), 1000, "does not exist"},
 	} {

@@ -15,7 +15,7 @@ import (
 // bounded by their context; here stand the waits that say that a server is
 // away. AWS_CA_BUNDLE names a file of certificates to trust in place of the
 // system's.
-func NewTransport(connections int) (*http.Transport, error) {
+func NewTransport(connections int) (*Transport, error) {
 	t := &http.Transport{
 		Proxy:                 http.ProxyFromEnvironment,
 		DialContext:           (&net.Dialer{Timeout: 5 * time.Second, KeepAlive: 30 * time.Second}).DialContext,
@@ -33,7 +33,7 @@ func NewTransport(connections int) (*http.Transport, error) {
 	}
 	file := os.Getenv("AWS_CA_BUNDLE")
 	if file == "" {
-		return t, nil
+		return &Transport{t}, nil
 	}
 	pem, err := os.ReadFile(file)
 	if err != nil {
@@ -43,5 +43,5 @@ func NewTransport(connections int) (*http.Transport, error) {
 	if !t.TLSClientConfig.RootCAs.AppendCertsFromPEM(pem) {
 		return nil, tiering.Invalidf("AWS_CA_BUNDLE holds no certificate")
 	}
-	return t, nil
+	return &Transport{t}, nil
 }
