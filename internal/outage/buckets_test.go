@@ -19,9 +19,9 @@ func bucketOutages(s *servers) []outage {
 		{tier: "primary", how: "hung", long: true, down: s.on("pause", "minio"), up: s.on("resume", "minio"), sees: normal, more: demotionWaits},
 		{tier: "backup", how: "killed", long: true, down: s.on("kill", "minio-backup"), up: s.on("start", "minio-backup"), sees: normal, more: demotionWaits},
 		{tier: "both", how: "killed", long: true, down: s.on("kill", "minio", "minio-backup"), up: s.on("start", "minio", "minio-backup"),
-			sees: none, prompt: 3 * time.Second, more: demotionWaits},
+			sees: none, prompt: 3500 * time.Millisecond, more: demotionWaits},
 		{tier: "both", how: "hung", long: true, down: s.on("pause", "minio", "minio-backup"), up: s.on("resume", "minio", "minio-backup"),
-			sees: none, slowest: 12 * time.Second, prompt: 3 * time.Second, more: demotionWaits},
+			sees: none, prompt: 3500 * time.Millisecond, more: demotionWaits},
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"net/http"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -24,6 +25,9 @@ type node struct {
 	url  string
 	http *http.Client
 	log  *keptLog
+
+	beside *node        // another daemon on the same tiers; nil where there is none
+	calls  atomic.Int64 // every other goes to the one beside
 }
 
 // startNode opens a node on c and serves it until the test ends.
@@ -97,11 +101,21 @@ type answer struct {
 	took   time.Duration
 }
 
-// call makes one request. headers are names and values in turn.
+// call makes one request, of either daemon where there are two. headers are
+// names and values in turn.
 func (n *node) call(method, path, body string, headers ...string) answer {
+	url := n.url
+	if n.beside != nil && n.calls.Add(1)%2 == 0 {
+		url = n.beside.url
+	}
+	return n.callAt(url, method, path, body, headers...)
+}
+
+// callAt makes one request of the daemon at url.
+func (n *node) callAt(url, method, path, body string, headers ...string) answer {
 	ctx, cancel := context.WithTimeout(context.Background(), 40*time.Second)
 	defer cancel()
-	req, err := http.NewRequestWithContext(ctx, method, n.url+path, strings.NewReader(body))
+	req, err := http.NewRequestWithContext(ctx, method, url+path, strings.NewReader(body))
 	if err != nil {
 		n.t.Error(err)
 		return answer{}

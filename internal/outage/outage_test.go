@@ -47,25 +47,39 @@ type sees struct {
 // normal is what a client sees when nothing is wrong.
 var normal = sees{write: "hot", hit: "hot", miss: "warm", cold: "cold", ephemeral: "hot", list: "200", ready: "200"}
 
-// TestWhenATierIsDown is the table "when a tier is down".
+// TestWhenATierIsDown is the table "when a tier is down", for a daemon that is
+// alone and for two that share the tiers.
 func TestWhenATierIsDown(t *testing.T) {
 	s := startServers(t)
-	n := startNode(t, tierd.Config{
+	c := tierd.Config{
 		Hot: s.Env("TIERD_HOT"), Warm: s.Env("TIERD_WARM"), Cold: s.Env("TIERD_COLD"), Backup: s.Env("TIERD_BACKUP") + "&client=minio",
 		SegmentAge: 500 * time.Millisecond,
-	})
+	}
+	n := startNode(t, c)
 	prepare(n)
+	runAll(t, n, slices.Concat(redisOutages(s), postgresOutages(s), bucketOutages(s)))
+	n.beside = startNode(t, c)
+	runAll(t, n, sharedOutages(s))
+}
+
+// runAll runs cells one after the other, and prints the table of what they took.
+func runAll(t *testing.T, n *node, cells []outage) {
 	var table strings.Builder
 	fmt.Fprintf(&table, "\n%-8s %-22s %-7s %-6s %-5s %-5s %-10s %-5s %-6s %-12s %-12s %-9s %s\n",
 		"tier", "how", "write", "hit", "miss", "cold", "ephemeral", "list", "ready", "slowest", "then at most", "back in", "versions (tries that failed)")
-	for _, o := range slices.Concat(redisOutages(s), postgresOutages(s), bucketOutages(s)) {
-		t.Run(o.tier+" "+o.how, func(t *testing.T) {
+	for _, o := range cells {
+		name := o.tier + " " + o.how
+		if n.beside != nil {
+			name += ", two daemons"
+		}
+		t.Run(name, func(t *testing.T) {
 			if o.long && os.Getenv("FAILOVER") == "" {
 				t.Skip("one of the cells that take long: make failover")
 			}
 			table.WriteString(run(t, n, o))
 		})
 	}
+	n.t = t
 	t.Log(table.String())
 }
 
@@ -88,6 +102,7 @@ type cell struct {
 	n    *node
 	name string
 	deep int // documents in cold that were read
+	asks int // which daemon is asked, where there are two
 
 	mu   sync.Mutex
 	took []time.Duration // of the calls since the last reset
@@ -98,6 +113,9 @@ type cell struct {
 func run(t *testing.T, n *node, o outage) string {
 	n.t = t
 	c := &cell{outage: &o, t: t, n: n, name: strings.ReplaceAll(o.tier+"-"+o.how, " ", "-")}
+	if n.beside != nil {
+		c.name += "-two"
+	}
 	c.sinkDeep()
 	n.must("PUT", "/v1/state/kept/"+c.name, `{"v":1}`)
 	n.must("PUT", "/v1/state/kept/"+c.name+"/over", `{"v":"before"}`)
@@ -164,16 +182,19 @@ func (c *cell) sinkDeep() {
 	}
 }
 
-// await looks until a client sees what it should.
+// await looks until a client sees what it should, of every daemon.
 func (c *cell) await(when string, want sees, limit time.Duration) {
 	c.t.Helper()
 	deadline := time.Now().Add(limit)
-	for {
+	for seen := 0; ; {
 		got := c.look()
 		if got == want {
-			return
+			if seen++; seen > 1 || c.n.beside == nil {
+				return
+			}
+			continue
 		}
-		if time.Now().After(deadline) {
+		if seen = 0; time.Now().After(deadline) {
 			c.t.Fatalf("%s, after %v, a client sees %+v, want %+v", when, limit, got, want)
 		}
 		time.Sleep(20 * time.Millisecond)
@@ -214,7 +235,11 @@ func (c *cell) reset() time.Duration {
 // and no refusal without a Retry-After.
 func (c *cell) ask(method, path, body string, headers ...string) answer {
 	c.t.Helper()
-	a := c.n.call(method, path, body, headers...)
+	url := c.n.url
+	if c.n.beside != nil && c.asks%2 == 1 {
+		url = c.n.beside.url
+	}
+	a := c.n.callAt(url, method, path, body, headers...)
 	c.mu.Lock()
 	c.took = append(c.took, a.took)
 	c.mu.Unlock()
@@ -240,9 +265,10 @@ func (c *cell) read(path, want string) string {
 	return a.tier()
 }
 
-// look is what a client sees now.
+// look is what a client sees now, of one daemon; the next is of the other.
 func (c *cell) look() sees {
 	c.t.Helper()
+	c.asks++
 	var s sees
 	if a := c.ask("PUT", "/v1/state/kept/"+c.name+"/written", `{"v":2}`); a.status > 299 {
 		s.write = fmt.Sprint(a.status)

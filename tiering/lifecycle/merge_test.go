@@ -162,34 +162,6 @@ func TestBytesAreNotRewrittenOverAndOver(t *testing.T) {
 	}
 }
 
-// R17: a reader that looked a location up before the merge reads on within the
-// grace period.
-func TestALocationLookedUpBeforeAMergeServesWithinGrace(t *testing.T) {
-	n := newNode(t, lifecycle.Config{MergeCount: 2})
-	n.policy("notes", tiering.Policy{})
-	v1 := n.put("k")
-	n.flush()
-	n.put("k")
-	n.flush()
-	locs, err := n.store.Locations(n.ctx, key("k"))
-	n.no(err)
-	n.gc()
-	n.pass(59 * time.Minute)
-	n.gc()
-	old := locs[1]
-	if rec, _, err := n.archive.Read(n.ctx, old, 1); err != nil || rec.Digest != v1.Digest {
-		t.Errorf("the old location: %+v, %v", rec, err)
-	}
-	n.pass(time.Minute)
-	n.gc()
-	if _, _, err := n.archive.Read(n.ctx, old, 1); err == nil {
-		t.Error("the object outlived its grace period")
-	}
-	if rec, ok := n.fromCold(key("k"), 1); !ok || rec.Digest != v1.Digest {
-		t.Errorf("looked up again: %+v, %v", rec, ok)
-	}
-}
-
 func TestAMergeReadsTheCopyThatIsSound(t *testing.T) {
 	n := newNode(t, lifecycle.Config{MergeCount: 2})
 	n.policy("notes", tiering.Policy{})

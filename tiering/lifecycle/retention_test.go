@@ -200,9 +200,9 @@ func (n *node) resurrected() (out []string) {
 	return out
 }
 
-// R36: a deletion is dropped only when nothing older of its key is left in
+// A deletion is dropped only when nothing older of its key is left in
 // either bucket, whatever state the object is in that holds it.
-func TestADeletedKeyNeverComesBack(t *testing.T) {
+func TestRaceR36ADeletedKeyNeverComesBack(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		// leave arranges that an older record of the key stays in some object
@@ -301,7 +301,7 @@ func (n *node) stranger(c tiering.Copy, name, epoch string, records []cold.Recor
 
 // The check above is worth something: a merge that drops deletions by their age
 // alone fails it.
-func TestDroppingDeletionsByAgeBringsKeysBack(t *testing.T) {
+func TestRaceR36DroppingDeletionsByAgeBringsKeysBack(t *testing.T) {
 	n := newNode(t, lifecycle.Config{})
 	n.policy("notes", tenDays)
 	n.put("k")

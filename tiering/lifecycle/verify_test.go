@@ -14,6 +14,7 @@ import (
 	"github.com/tierd/tierd/cold/coldtest"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
+	"github.com/tierd/tierd/vector"
 	"github.com/tierd/tierd/warm"
 )
 
@@ -292,6 +293,7 @@ func (c *checks) Moved(tiering.Move, bool, error)          {}
 func (c *checks) Due(tiering.Move, int64)                  {}
 func (c *checks) Stored(tiering.Tier, tiering.Copy, int64) {}
 func (c *checks) Parked(int)                               {}
+func (c *checks) Indexed(vector.Stats, int64)              {}
 func (c *checks) CopyRepaired(_ tiering.Copy, err error)   { c.repaired += count(err == nil) }
 func (c *checks) CopyChecked(_ tiering.Copy, err error) {
 	c.sound += count(err == nil)
