@@ -288,6 +288,7 @@ type checks struct{ sound, bad, repaired int }
 
 func (c *checks) FeedLag(int64)                            {}
 func (c *checks) ArchiveLag(int64, time.Duration)          {}
+func (c *checks) Indexed(vector.Stats, int64)             {}
 func (c *checks) MissingCopies(tiering.Copy, int64)        {}
 func (c *checks) Moved(tiering.Move, bool, error)          {}
 func (c *checks) Due(tiering.Move, int64)                  {}
