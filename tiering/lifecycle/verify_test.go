@@ -288,13 +288,12 @@ type checks struct{ sound, bad, repaired int }
 
 func (c *checks) FeedLag(int64)                            {}
 func (c *checks) ArchiveLag(int64, time.Duration)          {}
-func (c *checks) Indexed(vector.Stats, int64)             {}
+func (c *checks) Indexed(vector.Stats, int64)              {}
 func (c *checks) MissingCopies(tiering.Copy, int64)        {}
 func (c *checks) Moved(tiering.Move, bool, error)          {}
 func (c *checks) Due(tiering.Move, int64)                  {}
 func (c *checks) Stored(tiering.Tier, tiering.Copy, int64) {}
 func (c *checks) Parked(int)                               {}
-func (c *checks) Indexed(vector.Stats, int64)              {}
 func (c *checks) CopyRepaired(_ tiering.Copy, err error)   { c.repaired += count(err == nil) }
 func (c *checks) CopyChecked(_ tiering.Copy, err error) {
 	c.sound += count(err == nil)
