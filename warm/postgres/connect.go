@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"strconv"
@@ -72,6 +73,15 @@ func (s *Store) pool(ctx context.Context, conns int, settings map[string]string)
 		maps.Copy(params, settings)
 	}
 	return pgxpool.NewWithConfig(ctx, config)
+}
+
+// refusedSettings says what to do where a pooler refuses what is set for a
+// session.
+func refusedSettings(err error) error {
+	if f, ok := errors.AsType[*pgconn.PgError](err); ok && f.Code == "08P01" && strings.Contains(f.Message, "startup parameter") {
+		return fmt.Errorf("a pooler refuses settings of a session: add default_query_exec_mode=cache_describe to the URL, and give the database of the pooler a statement_timeout: %w", err)
+	}
+	return err
 }
 
 // check refuses a server that is too old, or that may lose what it has

@@ -116,7 +116,7 @@ func Open(ctx context.Context, url string, o *Options) (*Store, error) {
 		s.opts.StatementTimeout = 5 * time.Second
 	}
 	if err := s.open(ctx); err != nil {
-		return nil, fmt.Errorf("open the warm tier in PostgreSQL: %w", errors.Join(err, s.release()))
+		return nil, fmt.Errorf("open the warm tier in PostgreSQL: %w", errors.Join(refusedSettings(err), s.release()))
 	}
 	s.working.Go(s.runSequencer)
 	s.working.Go(s.watchServer)
