@@ -20,6 +20,9 @@ TIME     ?=
 ONLY     ?=
 JSON     ?=
 SOURCES   = $$(find . -name '*.go' -type f -not -path './.*')
+# torture: the seed of a run to repeat; how long all campaigns may take together.
+SEED     ?=
+BUDGET   ?=
 # Packages tested side by side. Two keeps the race detector within 2 cores.
 P        ?= 2
 
@@ -49,6 +52,10 @@ race: ## Run the tests with the race detector on 1, 2 and 4 processors
 .PHONY: failover
 failover: ## Run the tests that kill, freeze and fail over servers of their own
 	FAILOVER=1 GO=$(GO) scripts/test -race -count=1 -timeout=20m -p=1 ./hot/redis ./warm/postgres ./internal/outage
+
+.PHONY: torture
+torture: ## Run the campaigns of internal/torture in full and print their table (SEED=number to repeat one, BUDGET=10m)
+	TORTURE=1 SEED='$(SEED)' BUDGET='$(BUDGET)' GO=$(GO) scripts/test -count=1 -v -timeout=4h -run='^TestTorture$$' ./internal/torture
 
 .PHONY: torture-lifecycle
 torture-lifecycle: ## Run 10,000 random sequences of everything that befalls documents in warm and cold

@@ -25,6 +25,7 @@ import (
 	"go.opentelemetry.io/otel/trace"
 
 	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/cold/dir"
 	"github.com/tierd/tierd/internal/telemetry"
 	"github.com/tierd/tierd/router"
 	"github.com/tierd/tierd/tiering"
@@ -59,6 +60,9 @@ type Config struct {
 	Version string
 	// Clock is the clock of the embedded warm tier, for tests; nil is time.Now.
 	Clock func() time.Time
+	// Disk is the file system of the data folder and of dir: buckets, for tests
+	// that make it fail; nil is the machine's.
+	Disk dir.Disk
 }
 
 func (c Config) withDefaults() Config {

@@ -3,7 +3,6 @@ package tierd
 import (
 	"context"
 	"errors"
-	"os"
 	"path/filepath"
 	"strings"
 	"time"
@@ -75,10 +74,10 @@ func scheme(url, otherwise string) (name, rest string) {
 	return name, rest
 }
 
-// makeData makes the folder of the embedded tiers, which a node without any
-// does not need.
+// makeData makes the folder of the embedded tiers, durably. A node without any
+// does not need it.
 func (c Config) makeData() error {
-	if err := os.MkdirAll(c.Data, 0o700); err != nil {
+	if err := dir.MakeFolder(c.Disk, c.Data, 0o700); err != nil {
 		return tiering.Invalidf("the data folder %s cannot be made: %v", c.Data, err)
 	}
 	return nil
@@ -189,7 +188,7 @@ func (t *tiers) openCold(ctx context.Context, c Config) error {
 		{"cold", primary, &t.primary, &t.drivers.Primary},
 		{"backup", backup, &t.backup, &t.drivers.Backup},
 	} {
-		bucket, name, err := openBucket(ctx, b.url)
+		bucket, name, err := openBucket(ctx, b.url, c.Disk)
 		if err != nil {
 			return tiering.Wrap(err, "open "+b.what, tiering.Cold, tiering.Key{})
 		}
@@ -212,10 +211,10 @@ func (c Config) bucketURLs() (primary, backup string) {
 
 // openBucket opens a bucket by the scheme of its URL, and says which driver
 // keeps it.
-func openBucket(ctx context.Context, url string) (cold.Bucket, string, error) {
+func openBucket(ctx context.Context, url string, disk dir.Disk) (cold.Bucket, string, error) {
 	switch name, rest := scheme(url, ""); {
 	case name == "dir" && rest != "":
-		b, err := dir.Open(rest, nil)
+		b, err := dir.Open(rest, &dir.Options{Disk: disk})
 		return b, name, err
 	case name == "s3":
 		place, err := s3url.Parse(url)

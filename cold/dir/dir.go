@@ -11,10 +11,7 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"os"
 	"path"
-	"path/filepath"
-	"runtime"
 	"syscall"
 
 	"github.com/oklog/ulid/v2"
@@ -33,16 +30,17 @@ type Options struct {
 	// FileMode and DirMode are the permissions of what is made, before the
 	// umask; 0 is 0600 and 0700.
 	FileMode, DirMode fs.FileMode
+	// Disk is the file system that the directory is on, for tests that make it
+	// fail; nil is the machine's.
+	Disk Disk
 }
 
 // Bucket is a cold.Bucket over a directory. A crash at any moment leaves an
 // object whole under its name, or not there at all.
 type Bucket struct {
-	root     *os.Root
+	root     Root
 	fileMode fs.FileMode
 	dirMode  fs.FileMode
-	// open makes the file that an object is written to; tests replace it.
-	open func(name string) (*os.File, error)
 }
 
 var _ cold.Bucket = (*Bucket)(nil)
@@ -57,22 +55,17 @@ func Open(path string, o *Options) (*Bucket, error) {
 	if o != nil && o.DirMode != 0 {
 		b.dirMode = o.DirMode
 	}
-	if err := os.MkdirAll(path, b.dirMode); err != nil {
+	var disk Disk
+	if o != nil {
+		disk = o.Disk
+	}
+	root, err := diskOr(disk).OpenRoot(path, b.dirMode)
+	if err != nil {
 		return nil, classify(err)
 	}
-	root, err := os.OpenRoot(path)
-	if err != nil {
-		return nil, err
-	}
 	b.root = root
-	b.open = func(name string) (*os.File, error) {
-		return root.OpenFile(name, os.O_WRONLY|os.O_CREATE|os.O_EXCL, b.fileMode)
-	}
 	if err := b.clean(); err != nil {
 		return nil, errors.Join(classify(err), root.Close())
-	}
-	if err := syncParent(path); err != nil {
-		return nil, errors.Join(err, root.Close())
 	}
 	return b, nil
 }
@@ -86,15 +79,6 @@ func (b *Bucket) clean() error {
 		return err
 	}
 	return b.syncDir(".")
-}
-
-// syncParent makes the bucket's own directory durable.
-func syncParent(path string) error {
-	parent, err := os.OpenRoot(filepath.Dir(filepath.Clean(path)))
-	if err != nil {
-		return err
-	}
-	return errors.Join((&Bucket{root: parent}).syncDir("."), parent.Close())
 }
 
 // Create writes the object to an unfinished file, makes it durable, and links
@@ -128,7 +112,7 @@ func (b *Bucket) write(ctx context.Context, body io.ReadSeeker, size int64) (tem
 		return "", err
 	}
 	temp = path.Join(unfinished, ulid.Make().String())
-	f, err := b.open(temp)
+	f, err := b.root.Create(temp, b.fileMode)
 	if err != nil {
 		return "", err
 	}
@@ -197,16 +181,7 @@ func (b *Bucket) syncPath(name string) error {
 	}
 }
 
-func (b *Bucket) syncDir(dir string) error {
-	if runtime.GOOS == "windows" {
-		return nil // a folder cannot be synced there
-	}
-	f, err := b.root.Open(dir)
-	if err != nil {
-		return err
-	}
-	return errors.Join(f.Sync(), f.Close())
-}
+func (b *Bucket) syncDir(dir string) error { return b.root.SyncDir(dir) }
 
 // Delete removes an object, durably.
 func (b *Bucket) Delete(ctx context.Context, name string) error {

@@ -3,6 +3,7 @@ package dir
 import (
 	"bytes"
 	"errors"
+	"io/fs"
 	"os"
 	"runtime"
 	"testing"
@@ -22,8 +23,8 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer b.Close()
-	room := b.open
-	b.open = func(string) (*os.File, error) { return os.OpenFile("/dev/full", os.O_WRONLY, 0) }
+	disk := &fullDisk{Root: b.root, full: true}
+	b.root = disk
 	body := []byte("body")
 	if err := b.Create(t.Context(), "seg/a", bytes.NewReader(body), 4); !errors.Is(err, tiering.ErrOutOfSpace) {
 		t.Errorf("create: %v, want out_of_space", err)
@@ -38,10 +39,23 @@ func TestDiskFull(t *testing.T) {
 	if err := a.Write(t.Context(), tiering.Primary, "seg/a", body); !errors.Is(err, tiering.ErrOutOfSpace) {
 		t.Errorf("archive: %v, want out_of_space", err)
 	}
-	b.open = room
+	disk.full = false
 	if err := a.Write(t.Context(), tiering.Primary, "seg/a", body); err != nil {
 		t.Errorf("with room again: %v", err)
 	}
+}
+
+// fullDisk takes no bytes while it is full.
+type fullDisk struct {
+	Root
+	full bool
+}
+
+func (d *fullDisk) Create(name string, mode fs.FileMode) (File, error) {
+	if d.full {
+		return os.OpenFile("/dev/full", os.O_WRONLY, 0)
+	}
+	return d.Root.Create(name, mode)
 }
 
 // TestNothingUnfinishedStays: whatever comes of a Create, the file that it

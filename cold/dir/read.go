@@ -99,7 +99,7 @@ func (b *Bucket) List(ctx context.Context, prefix string) iter.Seq2[cold.ObjectI
 
 type walker struct {
 	ctx    context.Context
-	root   *os.Root
+	root   Root
 	prefix string
 	yield  func(cold.ObjectInfo, error) bool
 	done   bool // yield said stop
