@@ -3,6 +3,7 @@ package tiering
 import (
 	"encoding/json"
 	"errors"
+	"reflect"
 	"strings"
 	"time"
 )
@@ -21,15 +22,28 @@ func BodyFault(err error) *Error {
 		out.Pointer, out.Detail = own.Pointer, own.Detail
 	case errors.As(err, &kind):
 		out.Detail = kind.Value + " is not what this field takes"
-		if kind.Field != "" {
-			out.Pointer = "/" + strings.ReplaceAll(kind.Field, ".", "/")
+		if kind.Type != nil && kind.Type.Kind() == reflect.Float32 && strings.HasPrefix(kind.Value, "number ") {
+			out.Detail = kind.Value + " is too large: use numbers of single precision, up to 3.4e38"
 		}
+		out.Pointer = bodyPointer(kind.Field)
 	case errors.As(err, &clock):
 		out.Detail = "not a time such as 2026-01-31T12:00:00Z"
 	case unknown:
 		out.Pointer, out.Detail = "/"+strings.Trim(name, `"`), "unknown field"
 	}
 	return out
+}
+
+// bodyPointer is the pointer to a field as encoding/json names it, which names
+// embedded Go types too: they begin with a capital, and no member of the API does.
+func bodyPointer(field string) string {
+	pointer := ""
+	for part := range strings.SplitSeq(field, ".") {
+		if part != "" && !('A' <= part[0] && part[0] <= 'Z') {
+			pointer += "/" + part
+		}
+	}
+	return pointer
 }
 
 // Problem is an RFC 9457 problem document, the body of every HTTP error.

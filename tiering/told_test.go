@@ -53,15 +53,17 @@ func TestBodyFaultNamesNoGoType(t *testing.T) {
 		} `json:"a"`
 		At  time.Time `json:"at"`
 		TTL Duration  `json:"ttl"`
+		MemoryBody
 	}
 	for body, want := range map[string]string{
-		`{"a":{"n":1.0}}`:  "/a/n: number 1.0 is not what this field takes",
-		`{"a":[]}`:         "/a: array is not what this field takes",
-		`{"at":"noon"}`:    ": not a time such as 2026-01-31T12:00:00Z",
-		`{"ttl":"soon"}`:   `: duration "soon": use whole seconds, or a number with s, m, h or d such as 30m or 7d`,
-		`{"colour":1}`:     "/colour: unknown field",
-		`{"a":{"n":1}`:     ": the body does not have the form that is asked for",
-		`{"a":{"n":1e99}}`: "/a/n: number 1e99 is not what this field takes",
+		`{"a":{"n":1.0}}`:      "/a/n: number 1.0 is not what this field takes",
+		`{"a":[]}`:             "/a: array is not what this field takes",
+		`{"at":"noon"}`:        ": not a time such as 2026-01-31T12:00:00Z",
+		`{"ttl":"soon"}`:       `: duration "soon": use whole seconds, or a number with s, m, h or d such as 30m or 7d`,
+		`{"colour":1}`:         "/colour: unknown field",
+		`{"embedding":[1e39]}`: "/embedding: number 1e39 is too large: use numbers of single precision, up to 3.4e38",
+		`{"a":{"n":1}`:         ": the body does not have the form that is asked for",
+		`{"a":{"n":1e99}}`:     "/a/n: number 1e99 is not what this field takes",
 	} {
 		dec := json.NewDecoder(strings.NewReader(body))
 		dec.DisallowUnknownFields()
