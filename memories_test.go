@@ -193,6 +193,54 @@ func TestAMemoryIsStoredOnce(t *testing.T) {
 	}
 }
 
+// A text that was remembered once can be remembered again when no memory of the
+// owner says it any more, and whatever others remember.
+func TestATextIsRememberedAgain(t *testing.T) {
+	ctx := t.Context()
+	once := &tiering.RememberOptions{Dedupe: true}
+	const tea = "Ada drinks tea"
+	for _, tt := range []struct {
+		name  string
+		scope tiering.Scope
+		lost  func(n tiering.Memories, id string) error
+	}{
+		{"after a patch", tiering.Scope{}, func(n tiering.Memories, id string) error {
+			_, err := n.PatchMemory(ctx, people, id, []byte(`{"text":"Ada drinks coffee"}`), nil)
+			return err
+		}},
+		{"superseded", tiering.Scope{}, func(n tiering.Memories, id string) error {
+			_, err := n.PatchMemory(ctx, people, id, []byte(`{"superseded_by":"x"}`), nil)
+			return err
+		}},
+		{"forgotten", tiering.Scope{}, func(n tiering.Memories, id string) error {
+			_, err := n.Forget(ctx, people, id, nil)
+			return err
+		}},
+		{"of nobody", tiering.Scope{User: "ada"}, func(tiering.Memories, string) error { return nil }},
+	} {
+		t.Run(tt.name, func(t *testing.T) {
+			n := open(t, tierd.Config{})
+			for range 7 { // more often than a text has ids of its own
+				first := remember(t, n, said("", tea), once)
+				if err := tt.lost(n, first.ID); err != nil {
+					t.Fatal(err)
+				}
+				mine := n.As(tiering.Principal{Tenant: tiering.DefaultTenant, Scope: tt.scope})
+				second := remember(t, mine, said("", tea), once)
+				third := remember(t, mine, said("", tea), once)
+				if second.User != tt.scope.User || third.ID != second.ID || !third.Duplicate {
+					t.Fatalf("%+v, then %+v, then %+v", first, second, third)
+				}
+				if tt.scope.User == "" {
+					if err := tt.lost(n, second.ID); err != nil {
+						t.Fatal(err)
+					}
+				}
+			}
+		})
+	}
+}
+
 // What cannot be a memory is refused with a pointer, whichever way it comes.
 func TestWhatIsNoMemoryIsRefused(t *testing.T) {
 	ctx := t.Context()
@@ -268,6 +316,11 @@ func TestAWalkFollowsLinks(t *testing.T) {
 			t.Errorf("%+v: %s, want %s", tt.o, got, tt.want)
 		}
 	}
+	for limit, want := range map[int]bool{3: true, 4: false} {
+		if g, err := n.Walk(ctx, people, "a", &tiering.WalkOptions{Depth: 9, Limit: limit}); err != nil || g.Truncated != want || len(g.Nodes) != limit {
+			t.Errorf("of 4 at most %d: %+v, %v", limit, g, err)
+		}
+	}
 	if _, err := n.Unlink(ctx, people, "a", tiering.Link{Relation: "caused", To: "b"}); err != nil {
 		t.Fatal(err)
 	}
@@ -276,6 +329,9 @@ func TestAWalkFollowsLinks(t *testing.T) {
 	}
 	if got := walk(nil); got != "a0 0" {
 		t.Errorf("without the links: %s", got)
+	}
+	if g, err := n.Walk(ctx, people, "a", &tiering.WalkOptions{Limit: 1}); err != nil || g.Truncated {
+		t.Errorf("a link to what was forgotten cuts off %+v, %v", g, err)
 	}
 }
 

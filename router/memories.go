@@ -1,11 +1,11 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -40,7 +40,7 @@ func (r *Router) remember(ctx context.Context, ns string, memories []tiering.New
 		return nil, nil, err
 	}
 	done, errs := make([]tiering.Remembered, len(memories)), make([]error, len(memories))
-	order, byID := memoryOrder(memories, o.IdempotencyKey, o.Dedupe)
+	order, byID := r.memoryOrder(memories, o.IdempotencyKey, o.Dedupe)
 	var g errgroup.Group
 	g.SetLimit(batchParallel)
 	for _, id := range order {
@@ -63,14 +63,14 @@ func (r *Router) remember(ctx context.Context, ns string, memories []tiering.New
 
 // memoryOrder gives every memory its id, and the ids in the order of their
 // first memory: those of one id are stored one after the other.
-func memoryOrder(memories []tiering.NewMemory, idem string, dedupe bool) (order []string, byID map[string][]int) {
+func (r *Router) memoryOrder(memories []tiering.NewMemory, idem string, dedupe bool) (order []string, byID map[string][]int) {
 	byID = map[string][]int{}
 	for i, m := range memories {
 		id := m.ID
 		switch {
 		case id != "":
 		case dedupe:
-			id = textID(m)
+			id = r.textID(m, 0)
 		default:
 			id = newMemoryID(opKey(idem, i))
 		}
@@ -90,9 +90,16 @@ func newMemoryID(idem string) string {
 	return hashedID("request", idem)
 }
 
-// textID is the id of a memory that nobody should store twice: of two that
-// arrive at once, one makes it.
-func textID(m tiering.NewMemory) string { return hashedID("text", m.User+"\x00"+m.Text) }
+// textIDs is how many ids a text has, for memories that took one and say
+// something else by now.
+const textIDs = 4
+
+// textID is the id of a memory that its owner should not store twice: of two that
+// arrive at once, one makes it. The nth is for where those before are taken.
+func (r *Router) textID(m tiering.NewMemory, n int) string {
+	user := cmp.Or(m.User, r.who.Scope.User)
+	return hashedID("text", strings.Repeat("\x00", n)+user+"\x00"+m.Text)
+}
 
 func hashedID(what, of string) string {
 	sum := sha256.Sum256([]byte(what + "\x00" + of))
@@ -147,29 +154,55 @@ func (r *Router) rememberOne(ctx context.Context, ns, id string, m tiering.NewMe
 		return nil, tiering.Unprocessablef("/metadata", "the memory cannot be written: %v", err)
 	}
 	if o.Dedupe {
+		return r.rememberNew(ctx, ns, id, m, body, opt, o.Wait)
+	}
+	rc, err := r.put(ctx, ns, id, body, opt)
+	return r.remembered(ctx, rc, err, o.Wait)
+}
+
+// rememberNew stores a memory unless its owner has one with the same text.
+func (r *Router) rememberNew(ctx context.Context, ns, id string, m tiering.NewMemory, body []byte, opt tiering.PutOptions, wait bool) (*tiering.Remembered, error) {
+	if m.ID == "" {
+		opt.If = tiering.IfAbsent()
+	}
+	for n := 1; ; n++ {
 		standing, err := r.duplicateOf(ctx, ns, m)
 		if standing != nil || err != nil {
 			return standing, err
 		}
-		if m.ID == "" {
-			opt.If = tiering.IfAbsent()
+		rc, err := r.put(ctx, ns, id, body, opt)
+		if m.ID != "" || n > textIDs || !taken(err) {
+			return r.remembered(ctx, rc, err, wait)
+		}
+		// By who was faster, whom the next look finds; by a memory that was
+		// patched to say something else; by another owner's.
+		id = r.textID(m, n)
+		if n == textIDs {
+			id = newMemoryID("")
 		}
 	}
-	rc, err := r.put(ctx, ns, id, body, opt)
-	if o.Dedupe && m.ID == "" && tiering.CodeOf(err) == tiering.CodeVersionConflict {
-		if standing, derr := r.duplicateOf(ctx, ns, m); standing != nil || derr != nil {
-			return standing, derr
-		}
+}
+
+// taken reports whether an id holds something that the caller may not replace.
+func taken(err error) bool {
+	switch tiering.CodeOf(err) {
+	case tiering.CodeVersionConflict, tiering.CodeForbidden, tiering.CodeWrongKind:
+		return true
 	}
+	return false
+}
+
+// remembered is the answer of a memory that was put.
+func (r *Router) remembered(ctx context.Context, rc *tiering.Receipt, err error, wait bool) (*tiering.Remembered, error) {
 	if err != nil {
 		return nil, err
 	}
 	out := &tiering.Remembered{Receipt: *rc}
-	out.IndexStatus, err = r.indexStatus(ctx, rc.Meta, o.Wait)
+	out.IndexStatus, err = r.indexStatus(ctx, rc.Meta, wait)
 	return out, err
 }
 
-// duplicateOf finds the live memory of the same user with the same text, other
+// duplicateOf finds the memory of the same user with the same text that holds, other
 // than one that m would replace; nil when there is none.
 func (r *Router) duplicateOf(ctx context.Context, ns string, m tiering.NewMemory) (*tiering.Remembered, error) {
 	store, err := r.memories()
@@ -452,10 +485,8 @@ func memoryFilter(o tiering.MemoryListOptions) (json.RawMessage, error) {
 		}
 	}
 	if len(o.Types) > 0 {
-		for i, t := range o.Types {
-			if err := (tiering.MemoryBody{Text: "x", Type: t}).Validate(); err != nil {
-				return nil, tiering.Unprocessablef(fmt.Sprintf("/types/%d", i), "%s", tiering.DetailOf(err))
-			}
+		if err := checkTypes(o.Types); err != nil {
+			return nil, err
 		}
 		of := map[string]any{"/type": map[string]any{"$in": o.Types}}
 		if slices.Contains(o.Types, tiering.MemoryFact) { // what has no type is one

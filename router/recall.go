@@ -128,13 +128,8 @@ func checkRecall(q *tiering.Recall) error {
 	case !q.Since.IsZero() && !q.Until.IsZero() && !q.Since.Before(q.Until):
 		return tiering.Unprocessablef("/until", "until does not lie behind since")
 	}
-	for i, t := range q.Types {
-		if t == "" {
-			return tiering.Unprocessablef(fmt.Sprintf("/types/%d", i), "a type is fact, knowledge, event or experience")
-		}
-		if err := (tiering.MemoryBody{Text: "t", Type: t}).Validate(); err != nil {
-			return tiering.Unprocessablef(fmt.Sprintf("/types/%d", i), "%s", tiering.DetailOf(err))
-		}
+	if err := checkTypes(q.Types); err != nil {
+		return err
 	}
 	switch q.Mode {
 	case "":
@@ -148,6 +143,19 @@ func checkRecall(q *tiering.Recall) error {
 		return tiering.Unprocessablef("/mode", "unknown mode %q: use hybrid, vector or lexical", q.Mode)
 	}
 	return (tiering.MemoryBody{Text: "t", Embedding: q.Embedding}).Validate()
+}
+
+// checkTypes refuses what is no type of a memory.
+func checkTypes(types []tiering.MemoryType) error {
+	for i, t := range types {
+		if t == "" {
+			return tiering.Unprocessablef(fmt.Sprintf("/types/%d", i), "a type is fact, knowledge, event or experience")
+		}
+		if err := (tiering.MemoryBody{Text: "t", Type: t}).Validate(); err != nil {
+			return tiering.Unprocessablef(fmt.Sprintf("/types/%d", i), "%s", tiering.DetailOf(err))
+		}
+	}
+	return nil
 }
 
 // recallScope is where the principal may look. A namespace that nobody made

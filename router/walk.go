@@ -49,8 +49,7 @@ func (r *Router) walk(ctx context.Context, ns, id string, o tiering.WalkOptions)
 			if o.Relation != "" && l.Relation != o.Relation {
 				continue
 			}
-			if !reached[l.To] && len(g.Nodes) == limit {
-				g.Truncated = true
+			if !reached[l.To] && g.Truncated {
 				continue
 			}
 			if !reached[l.To] {
@@ -60,6 +59,10 @@ func (r *Router) walk(ctx context.Context, ns, id string, o tiering.WalkOptions)
 				}
 				if err != nil {
 					return nil, err
+				}
+				if len(g.Nodes) == limit { // known only now: a link that leads nowhere cuts nothing off
+					g.Truncated = true
+					continue
 				}
 				reached[l.To] = true
 				g.Nodes = append(g.Nodes, tiering.GraphNode{Memory: *m, Depth: depth})

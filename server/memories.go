@@ -24,7 +24,7 @@ func memoryOperations() []*operation {
 			about: "Stores one memory, or a list of up to 1000, each on its own. The first one makes the namespace, of kind memory. " +
 				"A memory is a document: it has versions, a history and a policy, and is archived like any other. Its words can be found at once.",
 			query: []param{
-				{name: "dedupe", about: "true: where the same user's memory with the same text stands, answer that one.", schema: boolean(), example: true},
+				{name: "dedupe", about: "true: where the same user's memory with the same text stands and holds, answer that one.", schema: boolean(), example: true},
 				{name: "wait", about: "indexed: answer when the vector is in the index too, or the request's time is over.", schema: enum("indexed"), example: "indexed"},
 			},
 			headers: []param{idempotencyHeader},

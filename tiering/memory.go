@@ -88,7 +88,8 @@ type NewMemory struct {
 type RememberOptions struct {
 	IdempotencyKey string
 	// Dedupe answers the live memory of the same user with the same text
-	// instead of storing another.
+	// instead of storing another. One that is superseded, or past its ValidTo,
+	// does not count.
 	Dedupe bool
 	// Wait blocks until the vectors are in the index, or ctx ends.
 	Wait bool

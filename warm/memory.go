@@ -56,8 +56,8 @@ type Memories interface {
 	// have no entry of the analyzer version, or, when space is not "", no
 	// vector in space, be it that making one failed.
 	PendingMemories(ctx context.Context, analyzer int, space string, after tiering.Key, limit int) ([]PendingMemory, error)
-	// MemoryByText returns a live memory of the user with that text, for
-	// dedupe; ok false when there is none.
+	// MemoryByText returns a live memory of the user with that text that holds
+	// now, by its entry's Ends, for dedupe; ok false when there is none.
 	MemoryByText(ctx context.Context, tenant, namespace, user string, text tiering.Digest) (h Head, ok bool, err error)
 	// Linked returns the links that lead away from ids, and, when into is set,
 	// those that lead to them, of live memories of the namespace.

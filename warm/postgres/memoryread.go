@@ -158,7 +158,8 @@ func (s *Store) MemoryByText(ctx context.Context, tenant, namespace, user string
 	err = s.read(ctx, func(q querier) error {
 		head, ok = warm.Head{}, false
 		return each(ctx, q, `SELECT h.id, `+headColumns+` FROM namespace n JOIN memory m ON m.nid = n.nid JOIN head h ON h.kid = m.kid
-			WHERE n.tenant = $2 AND n.name = $3 AND m.text = $4 AND h.owner = $5 AND `+standingNow+` ORDER BY h.id LIMIT 1`,
+			WHERE n.tenant = $2 AND n.name = $3 AND m.text = $4 AND h.owner = $5 AND `+standingNow+`
+				AND (m.ends IS NULL OR m.ends > `+nowFrom+`) ORDER BY h.id LIMIT 1`,
 			[]any{s.fixedNow(), tenant, namespace, text[:], user}, func(row pgx.Rows) error {
 				var id []byte
 				var h headRow

@@ -130,9 +130,16 @@ func (s *Store) PendingMemories(ctx context.Context, analyzer int, space string,
 func (s *Store) MemoryByText(ctx context.Context, tenant, namespace, user string, of tiering.Digest) (h warm.Head, ok bool, err error) {
 	now := s.now()
 	err = s.reader(ctx, func(c *conn) error {
-		return c.each(ctx, `SELECT h.id, `+headColumns+` FROM namespace n JOIN memory m ON m.ns = n.nid JOIN head h ON h.kid = m.kid
-			WHERE n.tenant = ? AND n.name = ? AND m.text = ? AND h.user = ? AND `+liveHead+` ORDER BY h.id LIMIT 1`,
+		return c.each(ctx, `SELECT h.id, `+headColumns+`, m.entry FROM namespace n JOIN memory m ON m.ns = n.nid JOIN head h ON h.kid = m.kid
+			WHERE n.tenant = ? AND n.name = ? AND m.text = ? AND h.user = ? AND `+liveHead+` ORDER BY h.id`,
 			[]any{tenant, namespace, of[:], user, micros(now)}, func(v []driver.Value) error {
+				if ok {
+					return nil
+				}
+				entry, err := decodeEntry(blob(v[1+headColumnCount]))
+				if err != nil || !entry.Ends.IsZero() && !entry.Ends.After(now) {
+					return err
+				}
 				h, ok = scanHead(tiering.Key{Tenant: tenant, Namespace: namespace, ID: string(blob(v[0]))}, v[1:]).head, true
 				return nil
 			})

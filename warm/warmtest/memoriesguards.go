@@ -195,7 +195,13 @@ func testMemoryLookups(t *testing.T, h Harness) {
 	says("c", "bob", "likes tea", tiering.Link{Relation: "before", To: "a"})
 	says("d", "bob", "gone", tiering.Link{Relation: "caused", To: "a"})
 	f.must(memoryKey("d"), op(tiering.OpDelete))
+	for id, ends := range map[string]time.Time{"e": time.Unix(0, 0).UTC(), "f": time.Date(2999, 1, 1, 0, 0, 0, 0, time.UTC)} {
+		row := remember("holds")
+		row.Memory.Ends = ends
+		f.must(memoryKey(id), row)
+	}
 	for _, c := range []struct{ user, text, want string }{
+		{"", "holds", "f"},
 		{"ann", "likes tea", "a"}, {"bob", "likes tea", "c"}, {"bob", "drinks tea", ""}, {"", "likes tea", ""}, {"bob", "gone", ""},
 	} {
 		head, ok, err := f.m.MemoryByText(f.ctx, tenant, mind, c.user, tiering.DigestOf([]byte(c.text)))
