@@ -7,6 +7,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tierd/tierd/internal/failpoint"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -32,7 +33,13 @@ func errUnknown(cause error) error {
 // guessed: doubt is called when that has to wait until warm is back.
 func (q *queue) send(ctx context.Context, changes []warm.Change, doubt func(error)) ([][]warm.Result, error) {
 	b := &warm.Batch{ID: uuid.New(), Changes: changes}
+	if err := failpoint.Hit(failpoint.CommitSent); err != nil {
+		return nil, err
+	}
 	results, err := q.store.Commit(ctx, b)
+	if died := failpoint.Hit(failpoint.CommitDone); died != nil {
+		err = errors.Join(warm.ErrOutcomeUnknown, died)
+	}
 	if err == nil || !errors.Is(err, warm.ErrOutcomeUnknown) {
 		return results, err
 	}

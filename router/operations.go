@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tierd/tierd/internal/failpoint"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -118,7 +119,13 @@ func (r *Router) demote(ctx context.Context, h warm.Head, now time.Time) (bool, 
 	if err := r.behindCopies(ctx, h); err != nil {
 		return false, err
 	}
+	if err := failpoint.Hit(failpoint.DemoteProven); err != nil {
+		return false, err
+	}
 	done, err := r.Warm.Demote(ctx, h.Key, h.Version, now)
+	if died := failpoint.Hit(failpoint.DemoteDone); died != nil {
+		err = died
+	}
 	if err != nil || !done {
 		return false, tiering.Wrap(err, "", tiering.Warm, h.Key)
 	}

@@ -22,6 +22,8 @@ type campaign struct {
 
 var campaigns = []campaign{
 	{"commit replies cut", 30, 500, cutCommits},
+	{"kill -9, embedded", 4, 300, killEmbedded},
+	{"kill -9, real servers", 3, 300, killReal},
 	{"power lost", 10, 200, losePower},
 	{"disk full at the nth write", 6, 120, fillDisk},
 	{"a bit of a copy flipped", 8, 200, flipBits},
@@ -127,6 +129,9 @@ func TestTorture(t *testing.T) {
 					time.Since(c.began).Round(100*time.Millisecond), strings.Join(c.notes, ", "))
 			}()
 			k.run(t, c)
+			if c.rounds == 0 {
+				t.Error("the budget was over before a round was run: nothing was shown")
+			}
 		})
 	}
 	t.Log(table.String())

@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/internal/failpoint"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -246,6 +247,9 @@ func (e *Engine) archive(ctx context.Context, l warm.Lease, r run) error {
 			return err
 		}
 	}
+	if err := failpoint.Hit(failpoint.ArchiveFinished); err != nil {
+		return err
+	}
 	return e.Warm.SetPosition(ctx, ArchiveReader, r.to())
 }
 
@@ -300,6 +304,9 @@ func (e *Engine) archiveGroup(ctx context.Context, l warm.Lease, tenants []strin
 		return nil
 	}
 	if err := e.stillHeld(ctx, l); err != nil {
+		return abandon(0, err)
+	}
+	if err := failpoint.Hit(failpoint.ArchiveStarted); err != nil {
 		return abandon(0, err)
 	}
 	again, err := e.readRun(ctx, r)
@@ -360,6 +367,9 @@ func (e *Engine) archiveTenant(ctx context.Context, s intent, changes []position
 	}
 	if s.Verified() == 0 {
 		return e.giveUp(ctx, s.Name, errors.Join(errNoProgress, errs[0], errs[1]))
+	}
+	if err := failpoint.Hit(failpoint.ArchiveUploaded); err != nil {
+		return e.giveUp(ctx, s.Name, err)
 	}
 	s.State, s.Size, s.RawSize, s.SHA256, s.Count = tiering.SegmentFinished, int64(len(enc.Data)), enc.RawSize, enc.SHA256, enc.Count
 	s.MinTime, s.MaxTime, s.Ranges = enc.MinTime, enc.MaxTime, enc.Ranges

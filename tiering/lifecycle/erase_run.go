@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 
+	"github.com/tierd/tierd/internal/failpoint"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -29,10 +30,17 @@ func (e *Engine) runErase(ctx context.Context, l warm.Lease, id string, s *erasi
 		return err
 	}
 	x := &eraser{rewriter: rewriter{e, l}, er: er, state: s}
-	for _, step := range []func(context.Context) error{
-		x.readBack, x.take, x.seal, x.cleanCold, x.clearHot, x.clearIndex, x.scrub,
+	for _, step := range []struct {
+		do   func(context.Context) error
+		then string
+	}{
+		{x.readBack, failpoint.EraseOrdered}, {x.take, failpoint.EraseTaken}, {x.seal, failpoint.EraseSealed},
+		{x.cleanCold, failpoint.EraseCleaned}, {do: x.clearHot}, {do: x.clearIndex}, {do: x.scrub},
 	} {
-		if err := step(ctx); err != nil {
+		if err := step.do(ctx); err != nil {
+			return err
+		}
+		if err := failpoint.Hit(step.then); err != nil {
 			return err
 		}
 	}

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/internal/failpoint"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -61,6 +62,9 @@ func (g *collection) upload(ctx context.Context, s *tiering.SegmentInfo, c compo
 	}
 	errs := g.Archive.WriteBoth(ctx, s.Name, enc.Data)
 	if err := errors.Join(errs[0], errs[1]); err != nil {
+		return err
+	}
+	if err := failpoint.Hit(failpoint.MergeUploaded); err != nil {
 		return err
 	}
 	s.State, s.Size, s.RawSize, s.SHA256, s.Count = tiering.SegmentFinished, int64(len(enc.Data)), enc.RawSize, enc.SHA256, enc.Count

@@ -8,6 +8,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tierd/tierd/internal/failpoint"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -131,7 +132,13 @@ func (s *sweeper) demoteOne(ctx context.Context, cur warm.Current) error {
 	if err := s.Proven(ctx, h.Key, h.Version, h.Digest); err != nil {
 		return s.unproven(tiering.MoveDemote, h.Key, err)
 	}
+	if err := failpoint.Hit(failpoint.DemoteProven); err != nil {
+		return err
+	}
 	done, err := s.Warm.Demote(ctx, h.Key, h.Version, s.now.Add(-p.DemoteAfter.Std()))
+	if died := failpoint.Hit(failpoint.DemoteDone); died != nil {
+		err = died
+	}
 	s.Recorder.Moved(tiering.MoveDemote, done, err)
 	return err
 }
