@@ -22,8 +22,8 @@ type campaign struct {
 
 var campaigns = []campaign{
 	{"commit replies cut", 30, 500, cutCommits},
-	{"kill -9, embedded", 4, 300, killEmbedded},
-	{"kill -9, real servers", 3, 300, killReal},
+	{"kill -9, embedded", 3, 300, killEmbedded},
+	{"kill -9, real servers", 1, 300, killReal},
 	{"power lost", 10, 200, losePower},
 	{"disk full at the nth write", 6, 120, fillDisk},
 	{"a bit of a copy flipped", 8, 200, flipBits},
