@@ -103,6 +103,11 @@ func (x *eraser) cleanSegment(ctx context.Context, s tiering.SegmentInfo) error 
 		}
 		return x.remove(ctx, s.Name)
 	}
+	if s.State == tiering.SegmentDeleting && x.er.Selector.User != "" {
+		// What others had under a key that went whole may be in it, and a rebuild
+		// reads it as long as it is there. What replaced it is searched.
+		return x.remove(ctx, s.Name)
+	}
 	src, err := x.openEither(ctx, s.Name)
 	lost := errors.Is(err, tiering.ErrGone) || errors.Is(err, tiering.ErrNotFound) || errors.Is(err, tiering.ErrCorrupt)
 	if s.State == tiering.SegmentDeleting && lost {
@@ -169,10 +174,11 @@ func (x *eraser) passStrangers(ctx context.Context) (worked bool, err error) {
 		if err := x.renew(ctx); err != nil {
 			return false, err
 		}
+		before := formerOwners{eraser: x}
 		found, err := x.cleanStranger(ctx, o, x.er.Selector.Tenant, func(src *cold.Segment, r cold.Record) bool {
-			return x.order.Takes(&Lineage{}, src.Epoch(), r)
+			return x.order.Takes(&Lineage{}, src.Epoch(), r) || before.takes(ctx, r)
 		})
-		if err != nil {
+		if err = errors.Join(err, before.err); err != nil {
 			return false, err
 		}
 		worked = worked || found

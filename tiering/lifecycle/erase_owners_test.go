@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"testing"
 	"time"
 
@@ -11,6 +12,7 @@ import (
 	"github.com/tierd/tierd/cold/coldtest"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
+	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/sqlite"
 )
 
@@ -170,5 +172,57 @@ func TestAUsersKeyThatWasAnothersBefore(t *testing.T) {
 		if got, want := w.rebuiltFrom(w.contents(b), k), "2 bob ; "; got != want {
 			t.Errorf("a rebuild makes %s of it, want bob's deletion: %s", got, want)
 		}
+	}
+}
+
+// An earlier owner's document expired, and nobody recorded it before the user put
+// his over it: the key goes whole, and no object that a rebuild reads may bring
+// the other's back, neither one that a merge replaced nor one that the catalog
+// does not know.
+func TestWhatAnotherHadComesBackFromNoObject(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name     string
+		stranger bool
+	}{{"that waits for its grace period", false}, {"that the catalog does not know", true}} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newNotes(t)
+			s.engine = lifecycle.New(lifecycle.Config{Warm: s.warm, Archive: s.archive, SegmentAge: time.Nanosecond, MergeCount: 2})
+			s.flush()
+			known := s.segments()
+			s.owned("k", "bob", `"bobs"`)
+			s.flush()
+			alone := s.segments()[len(known)] // holds his version without its end
+			data, err := s.backup.Read(s.ctx, alone, 0, -1)
+			s.no(err)
+			s.commit(note("k"), warm.Row{Op: tiering.OpTouch, Expiry: ttlOf(time.Minute), Exact: true})
+			s.clock.advance(2 * time.Minute)
+			s.owned("k", "ann", `"anns"`)
+			s.flush()
+			s.no(s.engine.ConfirmClock(s.ctx))
+			_, err = s.engine.MergeOnce(s.ctx)
+			s.no(err)
+			if slices.Contains(s.segments(), alone) {
+				t.Fatal("nothing was merged")
+			}
+			if c.stranger {
+				s.clock.advance(2 * time.Hour)
+				s.collect()
+				s.no(s.backup.Create(s.ctx, alone, bytes.NewReader(data), int64(len(data))))
+			}
+			if got := s.holds(s.backup); !slices.Contains(got, `put1 "bobs"`) || !slices.Contains(s.objects(s.backup, cold.SegmentPrefix), alone) {
+				t.Fatalf("the backup holds %q", got)
+			}
+
+			s.erase(tiering.EraseRequest{User: "ann"})
+			s.bothHold()
+			s.rebuild(lifecycle.RebuildOptions{From: tiering.Backup})
+			cur, err := s.warm.Head(s.ctx, note("k"))
+			s.no(err)
+			if cur.Head.Version != 0 {
+				t.Errorf("a rebuild makes %+v of it", cur.Head)
+			}
+		})
 	}
 }

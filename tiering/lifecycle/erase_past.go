@@ -2,6 +2,8 @@ package lifecycle
 
 import (
 	"context"
+	"slices"
+	"time"
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/tiering"
@@ -44,9 +46,10 @@ func (x *eraser) look(ctx context.Context, s tiering.SegmentInfo, src *cold.Segm
 }
 
 // passPast takes what owners before had under a key that went whole, if its
-// deletion is not in cold. Somebody deleted it, or the user had not got the key;
-// but the archive had not come so far, and the feed holds no mention of the key
-// any more: a rebuild would bring it back.
+// deletion is not in cold. It expired or somebody deleted it, or the user had not
+// got the key; but nobody recorded that it expired, or the archive had not come so
+// far, and the feed holds no mention of the key any more: a rebuild would bring it
+// back.
 func (x *eraser) passPast(ctx context.Context) (worked bool, err error) {
 	orphans := map[tiering.Key]int64{}
 	for k, p := range x.state.past {
@@ -97,4 +100,40 @@ func (x *eraser) takePast(ctx context.Context, s tiering.SegmentInfo, orphans ma
 	}
 	_, err = x.replace(ctx, s, src, kept)
 	return err
+}
+
+// formerOwners tells which records of an object that the catalog does not know a
+// user's erase takes beside the user's own: what others had under a key of which
+// neither warm nor the catalog has anything. Its deletion may lie anywhere, or
+// nowhere.
+type formerOwners struct {
+	*eraser
+	key     tiering.Key // that was asked for last
+	listed  bool
+	created time.Time // of what stands there now; zero for nothing
+	err     error
+}
+
+func (f *formerOwners) takes(ctx context.Context, r cold.Record) bool {
+	if f.er.Selector.User == "" || r.Key.Reserved() || f.err != nil {
+		return false
+	}
+	if r.Key != f.key {
+		f.err = f.ask(ctx, r.Key)
+	}
+	return f.err == nil && !f.listed && (f.created.IsZero() || r.At.Before(f.created))
+}
+
+func (f *formerOwners) ask(ctx context.Context, k tiering.Key) error {
+	locs, err := f.Warm.Locations(ctx, k)
+	if err != nil {
+		return err
+	}
+	cur, err := f.Warm.Head(ctx, k)
+	if err != nil {
+		return err
+	}
+	f.key, f.created = k, cur.Head.CreatedAt
+	f.listed = slices.ContainsFunc(locs, func(l tiering.Location) bool { return l.MaxVersion > 0 })
+	return nil
 }
