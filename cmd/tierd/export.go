@@ -18,6 +18,7 @@ import (
 // exportLine is one document of an export.
 type exportLine struct {
 	Namespace string          `json:"namespace"`
+	Kind      tiering.Kind    `json:"kind,omitempty"` // of the namespace; "": state
 	ID        string          `json:"id"`
 	Version   int64           `json:"version"`
 	User      string          `json:"user,omitempty"`
@@ -26,7 +27,7 @@ type exportLine struct {
 }
 
 type exportCommand struct {
-	NS     nsArg  `arg:"" name:"ns" help:"The namespace."`
+	NS     nsArg  `arg:"" name:"ns" help:"The namespace, of documents or memories."`
 	Prefix string `placeholder:"TEXT" help:"Only ids that start with this."`
 	User   string `placeholder:"NAME" help:"Only documents of this owner."`
 	Output string `short:"o" default:"-" placeholder:"FILE" help:"File to write, - for standard output."`
@@ -50,16 +51,17 @@ func (c *exportCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := unknownNamespace(ctx, service, string(c.NS)); err != nil {
+	kind, err := exportedKind(ctx, service, string(c.NS))
+	if err != nil {
 		return err
 	}
 	if c.Output == "-" {
-		_, err := c.write(ctx, service, p.stdout)
+		_, err := c.write(ctx, service, kind, p.stdout)
 		return err
 	}
 	var n int
 	err = writeFile(c.Output, func(w io.Writer) (err error) {
-		n, err = c.write(ctx, service, w)
+		n, err = c.write(ctx, service, kind, w)
 		return err
 	})
 	if err != nil {
@@ -71,7 +73,23 @@ func (c *exportCommand) Run(ctx context.Context, p *process) error {
 	return p.printf("documents exported to %s: %d\n", c.Output, n)
 }
 
-func (c *exportCommand) write(ctx context.Context, service tiering.Service, w io.Writer) (int, error) {
+// exportedKind is the kind that lines have to tell: an import into a store that
+// has no such namespace makes it of that kind. A key that may not look at the
+// namespace leaves it to the reader.
+func exportedKind(ctx context.Context, service tiering.Service, ns string) (tiering.Kind, error) {
+	info, err := service.Namespace(ctx, ns)
+	switch {
+	case errors.Is(err, tiering.ErrNotFound):
+		return "", err
+	case err != nil || info.Kind == tiering.KindState:
+		return "", nil
+	case info.Kind == tiering.KindLog:
+		return "", usagef("namespace %s holds logs, and an export would have their last entries alone: tierd entries prints a log, tierd sessions export a session", ns)
+	}
+	return info.Kind, nil
+}
+
+func (c *exportCommand) write(ctx context.Context, service tiering.Service, kind tiering.Kind, w io.Writer) (int, error) {
 	buffered := bufio.NewWriter(w)
 	count := 0
 	_, err := eachPage(math.MaxInt, dataPage, "", func(limit int, cursor string) (int, string, error) {
@@ -87,6 +105,7 @@ func (c *exportCommand) write(ctx context.Context, service tiering.Service, w io
 			if !ok {
 				continue
 			}
+			line.Kind = kind
 			if err := encodeJSON(buffered, line, false); err != nil {
 				return 0, "", err
 			}

@@ -116,10 +116,11 @@ type importJob struct {
 
 	mu     sync.Mutex
 	counts importCounts
+	made   map[string]bool // namespaces that were made, or found, for their lines' kind
 }
 
 func newImportJob(c *importCommand, service tiering.Service, bar *progress, report io.Writer) *importJob {
-	return &importJob{command: c, service: service, bar: bar, report: report, seed: maphash.MakeSeed()}
+	return &importJob{command: c, service: service, bar: bar, report: report, seed: maphash.MakeSeed(), made: map[string]bool{}}
 }
 
 // numbered is a line with its number, from 1.
@@ -254,8 +255,29 @@ func (j *importJob) count(add func(*importCounts)) {
 	add(&j.counts)
 }
 
+// ensure makes the namespace of a line that is no document, once.
+func (j *importJob) ensure(ctx context.Context, line exportLine) error {
+	if line.Kind == "" || line.Kind == tiering.KindState {
+		return nil
+	}
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	if j.made[line.Namespace] {
+		return nil
+	}
+	_, err := j.service.SetNamespace(ctx, line.Namespace, tiering.Policy{Kind: line.Kind}, &tiering.WriteOptions{If: tiering.IfAbsent()})
+	if err != nil && !errors.Is(err, tiering.ErrVersionConflict) {
+		return err
+	}
+	j.made[line.Namespace] = true
+	return nil
+}
+
 // store writes one document under the rules of the command.
 func (j *importJob) store(ctx context.Context, line exportLine) error {
+	if err := j.ensure(ctx, line); err != nil {
+		return err
+	}
 	o := &tiering.PutOptions{User: line.User}
 	if !line.ExpiresAt.IsZero() {
 		left := time.Until(line.ExpiresAt)

@@ -272,7 +272,7 @@ func TestExportRoundTrip(t *testing.T) {
 		t.Run(c.name, func(t *testing.T) {
 			s.mostAnswer = c.mostAnswer
 			var out bytes.Buffer
-			n, err := (&exportCommand{NS: "n"}).write(t.Context(), s, &out)
+			n, err := (&exportCommand{NS: "n"}).write(t.Context(), s, "", &out)
 			if err != nil || n != 250 {
 				t.Fatalf("%d, %v", n, err)
 			}
@@ -384,6 +384,23 @@ func TestImportOfMemories(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := d.run("import", file, "--kind", "memory", "--namespace", "people"); got.code == exitDone || !strings.Contains(got.stderr, "line 2") {
+		t.Errorf("%+v", got)
+	}
+}
+
+// What was exported from a namespace of memories is recalled where it is
+// imported; logs are refused, because an export has a document a line.
+func TestExportKeepsTheKind(t *testing.T) {
+	from, to := start(t, t.TempDir(), nil), start(t, t.TempDir(), nil)
+	file := filepath.Join(t.TempDir(), "people.jsonl")
+	from.must("remember", "people", "Ada prefers a window seat", "--id", "seat")
+	from.must("export", "people", "-o", file)
+	to.must("import", file)
+	if got := to.must("recall", "people", "window"); !strings.Contains(got, "people/seat") {
+		t.Errorf("recalled %q", got)
+	}
+	from.must("append", "chats/1", `{"n":1}`)
+	if got := from.run("export", "chats"); got.code != exitUsage || !strings.Contains(got.stderr, "tierd entries") {
 		t.Errorf("%+v", got)
 	}
 }
