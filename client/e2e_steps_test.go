@@ -297,7 +297,7 @@ var steps = []step{
 		if err != nil {
 			return nil, err
 		}
-		return []any{st.Version, st.Epoch != "", st.Ready, len(st.Tiers), st.Feed.Tail}, nil
+		return []any{st.Version, st.Epoch != "", st.Ready, len(st.Tiers), st.Feed.Tail > 0}, nil
 	}},
 }
 

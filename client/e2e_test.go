@@ -273,7 +273,8 @@ var noise = []struct {
 	{regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?(Z|[+-]\d\d:\d\d)`), "TIME"},
 	{regexp.MustCompile(`"next_cursor":"[^"]+"`), `"next_cursor":"CURSOR"`},
 	{regexp.MustCompile(`"version":\d{16}\b`), `"version":CLOCK`},
-	{regexp.MustCompile(`"ID":"[^"]+\.(\d+\.\d+)"`), `"ID":"EPOCH.$1"`},
+	// Which writes share a transaction, and so a position, is a matter of time.
+	{regexp.MustCompile(`"ID":"[^"]+\.\d+\.\d+"`), `"ID":"EPOCH.POS.INDEX"`},
 	{regexp.MustCompile(`tierd_[a-z0-9]+_[a-z0-9]+_`), "tierd_SECRET_"},
 	{regexp.MustCompile(`"id":"[a-z2-7]{16}"`), `"id":"RANDOM"`},
 	{regexp.MustCompile(`[0-9A-HJKMNP-TV-Z]{26}(-[0-9a-z]+)*`), "SEGMENT"},
