@@ -363,7 +363,7 @@ func TestTwoNodesDoNotMix(t *testing.T) {
 
 // A label that users fill would make a series for each of them.
 func TestLabelsAreBounded(t *testing.T) {
-	allowed := []string{"tier", "copy", "op", "code", "direction", "outcome", "move", "route", "method", "status", "version", "revision", "goversion"}
+	allowed := []string{"tier", "copy", "op", "code", "direction", "outcome", "move", "state", "route", "method", "status", "version", "revision", "goversion"}
 	tel, _ := traced(t)
 	callAll(t.Context(), tel, errors.New("tenant-7 chat/a/b"))
 	for name, f := range gather(t, tel) {

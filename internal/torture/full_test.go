@@ -31,6 +31,7 @@ func fillDisk(t *testing.T, c *course) {
 func fullAt(t *testing.T, c *course, room int, random *rand.Rand) (refused int) {
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
+	unchecked(t)
 	data := filepath.Join(t.TempDir(), "data")
 	j := fault.NewJournal()
 	vfs, err := sqlitevfs.Record(data, j)
