@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"fmt"
+	"runtime"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -34,6 +35,8 @@ func (s *slowCommits) Commit(_ context.Context, b *warm.Batch) ([][]warm.Result,
 // rows as are in flight, and for half of those who wrote lately: else each group
 // of writers that comes back together would split into smaller and smaller ones.
 func TestWhenACommitStarts(t *testing.T) {
+	// What comes together is all in line before a commit begins to look.
+	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
 	synctest.Test(t, func(t *testing.T) {
 		s := &slowCommits{open: make(chan chan struct{}, 16), rows: make(chan int, 16)}
 		q := newQueue(s, 16, time.Minute, discard{})
