@@ -48,8 +48,10 @@ func (a *Archive) write(ctx context.Context, c tiering.Copy, name string, data [
 		}
 		return err
 	}
+	back, cancelBack := context.WithTimeout(ctx, a.writePatience(c, len(data)))
+	defer cancelBack()
 	if info.Size != int64(len(data)) {
-		taken, err := occupied(ctx, b, name)
+		taken, err := occupied(back, b, name)
 		if err != nil {
 			return err
 		}
@@ -58,10 +60,11 @@ func (a *Archive) write(ctx context.Context, c tiering.Copy, name string, data [
 		}
 		return corruptErr(created, "the bucket holds %d bytes under the name, %d were written", info.Size, len(data))
 	}
-	back, cancelBack := context.WithTimeout(ctx, a.writePatience(c, len(data)))
-	defer cancelBack()
 	got, err := b.Read(back, name, 0, -1)
 	if err != nil {
+		if back.Err() != nil && ctx.Err() == nil {
+			a.slow[c].Add(1)
+		}
 		return err
 	}
 	// Equal bytes are equal digests; comparing them is cheaper than hashing.

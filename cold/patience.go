@@ -55,8 +55,8 @@ func (a *Archive) patienceWith(c tiering.Copy, i int, spent time.Duration) time.
 }
 
 // writePatience is how long a write of size bytes waits for a copy. Each time
-// in a row that the bucket answered, and had not taken the object in time, it
-// doubles.
+// in a row that the bucket answered, and had not taken the object or given it back
+// in time, it doubles.
 func (a *Archive) writePatience(c tiering.Copy, size int) time.Duration {
 	return (a.writing + time.Duration(size)*time.Second/(1<<20)) << min(a.slow[c].Load(), mostDoublings)
 }

@@ -150,7 +150,7 @@ func (r *Router) prepareOp(ctx context.Context, op tiering.BatchOp) (*atomicOp, 
 	case "append":
 		a.policy, a.mutation, err = r.prepareAppend(ctx, op, o)
 	default:
-		err = notYet(op.Op)
+		err = unknownOp(op.Op)
 	}
 	if err != nil {
 		return nil, err

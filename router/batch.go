@@ -33,7 +33,9 @@ func (r *Router) batch(ctx context.Context, b tiering.Batch) (*tiering.BatchResu
 	}
 	for i, op := range b.Ops {
 		if !knownOp(op.Op) {
-			return nil, tiering.Unprocessablef(fmt.Sprintf("/ops/%d/op", i), "unknown operation %q: use put, patch, edit, delete, append, get, check or remember", op.Op)
+			e := unknownOp(op.Op)
+			e.Pointer = fmt.Sprintf("/ops/%d/op", i)
+			return nil, e
 		}
 	}
 	if b.Atomic {
@@ -126,7 +128,7 @@ func (r *Router) runOp(ctx context.Context, op tiering.BatchOp, idem string) tie
 		d, err := r.Get(ctx, op.Namespace, op.ID, &tiering.GetOptions{Strong: op.Op == "check", NoDefault: true})
 		return readOp(op, o.If, d, err)
 	}
-	return failedOp(notYet(op.Op))
+	return failedOp(unknownOp(op.Op))
 }
 
 func knownOp(op string) bool {
@@ -137,9 +139,9 @@ func knownOp(op string) bool {
 	return false
 }
 
-// notYet refuses operations that there are none of.
-func notYet(op string) error {
-	return tiering.Errorf(tiering.CodeUnsupported, "this version of tierd has no %s operation", op)
+// unknownOp refuses an operation that there is none of.
+func unknownOp(op string) *tiering.Error {
+	return tiering.Unprocessablef("/op", "unknown operation %q: use put, patch, edit, delete, append, get, check or remember", op)
 }
 
 // writeOptions reads what all operations share.

@@ -2,6 +2,7 @@ package server
 
 import (
 	"bytes"
+	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -25,7 +26,7 @@ func memoryOperations() []*operation {
 				"A memory is a document: it has versions, a history and a policy, and is archived like any other. Its words can be found at once.",
 			query: []param{
 				{name: "dedupe", about: "true: where the same user's memory with the same text stands and holds, answer that one.", schema: boolean(), example: true},
-				{name: "wait", about: "indexed: answer when the vector is in the index too, or the request's time is over.", schema: enum("indexed"), example: "indexed"},
+				{name: "wait", about: "indexed: answer when the vector is in the index too, or after half a minute; index_status says which.", schema: enum("indexed"), example: "indexed"},
 			},
 			headers: []param{idempotencyHeader},
 			body: &body{about: "A memory, or a list of them.", component: "NewMemory", media: []media{{"application/json",
@@ -223,7 +224,13 @@ func (c *call) remember() error {
 	if err != nil {
 		return err
 	}
-	done, errs, err := c.svc.Remember(c.ctx(), c.ns, memories, o)
+	ctx := c.ctx()
+	if o.Wait { // and leave time for the answer
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, c.s.opts.WriteTimeout/2)
+		defer cancel()
+	}
+	done, errs, err := c.svc.Remember(ctx, c.ns, memories, o)
 	switch {
 	case err != nil:
 		return err

@@ -129,32 +129,44 @@ func gapAfter(tenant string, st stretch, next int64) Gap {
 // what retention dropped moves no cut.
 func asOfCut(ctx context.Context, b cold.Bucket, objects []*object, bound int64, t time.Time) (int64, error) {
 	cut, tooLate := int64(0), int64(math.MaxInt64)
-	for _, o := range objects {
-		switch {
-		case !o.starts(bound) || o.count == 0:
-			continue
-		case o.minTime.After(t):
-			for _, r := range o.ranges {
-				tooLate = min(tooLate, r.From)
-			}
-			continue
-		case !o.maxTime.After(t) && len(o.ranges) == 1:
-			cut = max(cut, min(o.ranges[0].To, bound))
-			continue
-		}
+	look := func(o *object) error {
 		s, _, err := openWhole(ctx, b, o)
 		if err != nil {
-			return 0, err
+			return err
 		}
 		for rec, err := range s.Records() {
 			if err != nil {
-				return 0, &damagedError{o, err}
+				return &damagedError{o, err}
 			}
 			if rec.At.After(t) {
 				tooLate = min(tooLate, rec.Pos)
 			} else if rec.Pos <= bound {
 				cut = max(cut, rec.Pos)
 			}
+		}
+		return nil
+	}
+	var late []*object // has nothing but later records
+	for _, o := range objects {
+		switch {
+		case !o.starts(bound) || o.count == 0:
+		case o.minTime.After(t):
+			late = append(late, o)
+		case !o.maxTime.After(t) && len(o.ranges) == 1:
+			cut = max(cut, min(o.ranges[0].To, bound))
+		default:
+			if err := look(o); err != nil {
+				return 0, err
+			}
+		}
+	}
+	for _, o := range late {
+		// Its ranges begin where its first record was, before retention took it.
+		if !slices.ContainsFunc(o.ranges, func(r tiering.Range) bool { return r.From <= min(cut, tooLate-1) }) {
+			continue
+		}
+		if err := look(o); err != nil {
+			return 0, err
 		}
 	}
 	return min(cut, tooLate-1), nil

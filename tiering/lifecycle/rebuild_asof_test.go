@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/cold"
+	"github.com/tierd/tierd/cold/coldtest"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
 	"github.com/tierd/tierd/warm"
@@ -92,6 +93,41 @@ func TestNothingLaterComesAlong(t *testing.T) {
 			s.rebuild(lifecycle.RebuildOptions{From: tiering.Primary}) // what was left out stays out
 			s.same(s.snapshot(), want)
 		})
+	}
+}
+
+// TestAMergedSegmentMovesNoCut: one whose early records retention took covers
+// their positions all the same, and those of what was merged around it. That it
+// has nothing but later records says nothing of what lies between.
+func TestAMergedSegmentMovesNoCut(t *testing.T) {
+	t.Parallel()
+	s := newSite(t)
+	epoch, err := s.warm.Epoch(s.ctx)
+	s.no(err)
+	at := s.clock.Now()
+	record := func(id string, version, pos int64, when time.Time) cold.Record {
+		body := []byte(`"` + id + `"`)
+		return cold.Record{Key: note(id), Version: version, Op: tiering.OpPut, Pos: pos, At: when, CreatedAt: when, Digest: tiering.DigestOf(body), Body: body}
+	}
+	for i, seg := range []struct {
+		covers  []tiering.Range
+		records []cold.Record
+	}{
+		{[]tiering.Range{{From: 1, To: 2}, {From: 5, To: 6}}, []cold.Record{record("later", 1, 6, at.Add(time.Hour))}},
+		{[]tiering.Range{{From: 3, To: 4}}, []cold.Record{record("before", 1, 4, at.Add(-time.Hour))}},
+	} {
+		enc, err := cold.Encode(siteTenant, seg.covers, seg.records, &cold.EncodeOptions{Epoch: epoch})
+		s.no(err)
+		for _, b := range []*coldtest.Memory{s.primary, s.backup} {
+			b.Replace(s.archive.Name(at, int64(i+1)), enc.Data)
+		}
+	}
+	s.rebuild(lifecycle.RebuildOptions{From: tiering.Backup, AsOf: at})
+	if got := s.body(note("before")); got != `"before"` {
+		t.Errorf("what was there before is %q", got)
+	}
+	if got := s.body(note("later")); got != "" {
+		t.Errorf("what came later is %q", got)
 	}
 }
 

@@ -56,11 +56,12 @@ func (s *sweeper) endSession(ctx context.Context, log tiering.Key) (bool, error)
 		}
 		keys = append(keys, doc)
 		more := len(parts) == sessionParts
-		_, committed, err := s.Warm.Atomic(ctx, uuid.New(), keys, nil, func(current []warm.Current) ([]warm.Change, error) {
+		results, committed, err := s.Warm.Atomic(ctx, uuid.New(), keys, nil, func(current []warm.Current) ([]warm.Change, error) {
 			return endingOf(keys, current, more), nil
 		})
-		if err != nil || !committed || !more {
-			return committed, err
+		// Without a change there was nothing to end: the session lives.
+		if ended := committed && len(results) > 0; err != nil || !ended || !more {
+			return ended, err
 		}
 	}
 }

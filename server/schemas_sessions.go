@@ -1,0 +1,79 @@
+package server
+
+import (
+	"github.com/danielgtaylor/huma/v2"
+
+	"github.com/tierd/tierd/tiering"
+)
+
+// Examples of the documentation.
+var (
+	exampleSession = map[string]any{"id": "s1", "user": "ada", "agent": "planner", "state": map[string]any{"step": 1}, "version": 1, "last_seq": 1,
+		"created_at": "2026-01-31T12:00:00Z", "updated_at": "2026-01-31T12:00:00Z", "expires_at": "2026-01-31T14:00:00Z"}
+	exampleExport = map[string]any{"session": exampleSession, "ttl": "2h", "events": []any{map[string]any{"seq": 2, "time": "2026-01-31T12:00:00Z", "data": map[string]any{"role": "user"}}}}
+)
+
+func sessionAttributes() []property {
+	least, most := 0.0, 1.0
+	progress := number()
+	progress.Minimum, progress.Maximum = &least, &most
+	return []property{
+		may("agent", "The agent.", text(256)), may("app", "The app.", text(256)), may("status", "The status.", text(256)),
+		may("progress", "How far it is, 0 to 1.", progress),
+	}
+}
+
+// sessionSchemas are the bodies of sessions.
+func sessionSchemas(c map[string]*huma.Schema) {
+	most := tiering.MaxAppend
+	events := func() *huma.Schema {
+		s := list(anyJSON())
+		s.MaxItems = &most
+		return s
+	}
+	ttl := may("ttl", "A life from now; slid by everything that is done to the session. none: no expiry.", ttlSchema())
+	c["NewSession"] = object("A session to be made.", join([]property{
+		may("id", "Its id, without slashes; one is made when it is absent.", text(256)), may("user", "The owner, fixed.", text(256)),
+		ttl, may("state", "Its state.", raw()), may("events", "Its first events, in the same commit.", events()),
+	}, sessionAttributes())...)
+	c["SessionPatch"] = object("A change of a session.", join([]property{may("state", "A merge patch of the state.", raw()), ttl}, sessionAttributes())...)
+	c["SessionEvents"] = object("Events, and what changes with them in one commit.", join([]property{
+		may("events", "The events. Types that begin with tierd. are tierd's own.", events()), may("state", "A merge patch of the state.", raw()), ttl,
+		may("if_version", "The version of state and attributes that must stand.", integer(0)), may("expect_seq", "The last sequence number that the log must have.", integer(0)),
+	}, sessionAttributes())...)
+	c["Session"] = object("A session without its events.", join([]property{must("id", "Its id.", str()), may("user", "The owner.", str())}, sessionAttributes(), []property{
+		must("state", "Its state, with what it shares under user: and app:.", raw()), must("version", "Of state and attributes.", integer(0)),
+		must("last_seq", "The last sequence number of its log.", integer(0)), must("created_at", "When it was made.", instant()),
+		must("updated_at", "The last event or change.", instant()), may("expires_at", "When its life is over; absent: never.", instant()),
+	})...)
+	c["SessionPage"] = object("One page of sessions.", must("sessions", "The sessions, newest first.", list(ref("Session"))), may("next_cursor", "The cursor of the next page; absent on the last.", str()))
+	c["SessionAppended"] = object("The answer to an append.", may("first_seq", "Of its first event.", integer(1)), must("last_seq", "The last sequence number of the log.", integer(0)),
+		may("version", "Of state and attributes, where they changed.", integer(1)), must("time", "When it was committed.", instant()), may("replayed", "The first try's result.", boolean()))
+	c["Omitted"] = object("A run of entries that a context does not hold whole.", must("from", "The first.", integer(1)), must("to", "The last.", integer(1)),
+		must("how", "What became of them.", enum("shortened", "summarised", "dropped", "resumed over")))
+	c["SessionContext"] = object("What fits a model's context window.", must("messages", "The messages, in the shape asked for.", list(anyJSON())),
+		may("system", "The system message, in the anthropic shape.", str()), must("tokens", "What all of it takes.", integer(0)),
+		must("omitted", "What it does not hold whole.", list(ref("Omitted"))), must("last_seq", "The last entry that was looked at.", integer(0)))
+	c["TimelineItem"] = object("An event or a version.", must("time", "When.", instant()), must("what", "What.", enum("event", "version", "created", "resumed", "checkpoint", "step")),
+		may("seq", "Of an entry of the log.", integer(1)), may("data", "The entry.", anyJSON()), may("version", "Of state and attributes.", integer(1)),
+		may("diff", "What it changed, as a JSON patch.", ref("JSONPatch")))
+	c["Timeline"] = object("What happened to a session.", must("items", "In order.", list(ref("TimelineItem"))), may("more", "Go on with after.", boolean()))
+	c["Checkpoint"] = object("A named state and place in the log.", checkpointProperties()...)
+	c["CheckpointExport"] = object("A checkpoint with its state.", join(checkpointProperties(), []property{must("state", "The state.", raw())})...)
+	c["CheckpointList"] = object("All checkpoints.", must("items", "The checkpoints.", list(ref("Checkpoint"))))
+	c["StepRequest"] = object("What to do with a step.", may("output", "Completes it.", anyJSON()), may("again", "Claim one that is unknown once more.", boolean()))
+	c["Step"] = object("A run-once step.", must("name", "Its name.", str()), must("status", "claimed: by this call.", enum("claimed", "done", "unknown")),
+		must("key", "The same at every try.", str()), must("attempts", "How often it was claimed.", integer(0)), may("output", "What it gave.", anyJSON()),
+		may("replayed", "It was done before.", boolean()), may("claimed_at", "When it was claimed last.", instant()), may("completed_at", "When it was done.", instant()))
+	c["StepList"] = object("All steps.", must("items", "The steps.", list(ref("Step"))))
+	c["LeaseRequest"] = object("Who wants a lease, and for how long.", must("holder", "Who.", text(256)), may("ttl", "For how long; default 30s.", ttlSchema()))
+	c["SessionLease"] = object("The right to write a session that one holder has at a time.", must("session", "The session.", str()), must("holder", "Who holds it.", str()),
+		must("token", "Grows with every new lease.", integer(1)), must("expires_at", "Until when.", instant()))
+	c["SessionExport"] = object("A whole session.", must("session", "The session.", ref("Session")), may("ttl", "Its sliding life.", str()), must("events", "Its log.", list(ref("Entry"))),
+		may("checkpoints", "Its checkpoints.", list(ref("CheckpointExport"))), may("steps", "Its steps.", list(ref("Step"))))
+}
+
+func checkpointProperties() []property {
+	return []property{must("name", "Its name.", str()), must("version", "Of state and attributes.", integer(0)), must("seq", "The last entry that belongs to it.", integer(0)),
+		must("created_at", "When it was made.", instant())}
+}
