@@ -18,7 +18,8 @@ type IndexedMemory struct {
 type PendingMemory struct {
 	Head Head
 	Body []byte // nil when the bytes are in cold alone
-	// Attempts is how often NoteFailure counted since the version was written.
+	// Attempts is how often NoteFailure counted since the version was written, or
+	// since other vectors are made (Embedding.Made).
 	Attempts int
 	Status   tiering.IndexStatus // of the entry; "" without one
 }
@@ -34,7 +35,8 @@ type PendingMemory struct {
 // to the microsecond.
 //
 // A driver may keep the vectors of a memory apart, in less room and precision,
-// from when its bytes were demoted until it is promoted or written.
+// from when its bytes were demoted until it is promoted or written. Vectors that
+// SetMemory and AddVector bring go to where those that it has are.
 type Memories interface {
 	// SetMemory puts e in place of the whole entry of key, if a live head of
 	// e's digest stands.
@@ -44,7 +46,7 @@ type Memories interface {
 	// status is the entry's from then on.
 	AddVector(ctx context.Context, key tiering.Key, d tiering.Digest, v tiering.MemoryVector, status tiering.IndexStatus) (bool, error)
 	// NoteFailure counts a failed attempt to embed; from failed on it is
-	// tiering.IndexFailed until the next version.
+	// tiering.IndexFailed until the next version, or a vector.
 	NoteFailure(ctx context.Context, key tiering.Key, d tiering.Digest, failed bool) error
 	// MemoriesAfter returns entries of live heads, of all tenants, in key order
 	// above after.
@@ -65,7 +67,8 @@ type Memories interface {
 	// Spaces returns the embedding spaces that have vectors, with their counts.
 	Spaces(ctx context.Context) ([]SpaceCount, error)
 	// Embedding says whose vectors are searched, zero at first; and
-	// SetEmbedding changes it if it still is from.
+	// SetEmbedding changes it if it still is from. Where vectors of another
+	// embedder are made from then on, failed attempts count anew.
 	Embedding(ctx context.Context) (Embedding, error)
 	SetEmbedding(ctx context.Context, from, to Embedding) (bool, error)
 	// DropSpace removes up to limit vectors of a space, and tells how many.
@@ -100,4 +103,12 @@ type SpaceCount struct {
 type Embedding struct {
 	Active string // whose vectors are searched by text
 	Target string // whose vectors are being made to take its place; "": nobody's
+}
+
+// Made is whose vectors are being made.
+func (e Embedding) Made() string {
+	if e.Target != "" {
+		return e.Target
+	}
+	return e.Active
 }

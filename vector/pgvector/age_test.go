@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/vector"
@@ -105,10 +106,46 @@ func TestWhatIsIdleIsFoundDeep(t *testing.T) {
 	}
 	expect("promoted", "a b", "a b")
 	demote()
+	// What the index worker brings sleeps with the rest: an entry of a new
+	// analysis, and a vector of another embedder.
+	entries, err := w.Memories(t).MemoriesOf(t.Context(), []tiering.Key{mindKey("a")})
+	if err != nil || len(entries) != 1 {
+		t.Fatal(entries, err)
+	}
+	if set, err := s.SetMemory(t.Context(), mindKey("a"), entries[0].Entry); err != nil || !set {
+		t.Fatal(set, err)
+	}
+	expect("demoted and analysed anew", "b", "a b")
+	w.AddVector(t, mindKey("a"), tiering.MemoryVector{Space: "y", Vector: []float32{1, 0}})
+	expect("demoted, with a vector of another space", "b", "a b")
+	for _, deep := range []bool{false, true} {
+		if hits, err := x.Nearest(t.Context(), mindScope, "y", []float32{1, 0}, 10, deep); err != nil || (len(hits) == 1) != deep {
+			t.Errorf("in the other space a search (deep: %v) finds %q, %v", deep, ids(hits), err)
+		}
+	}
 	m := said("a", "cat", 1, 2, 3)
 	m.Entry.Uses, m.Entry.Vectors = 1, nil // a confirmed use: the same text
 	w.Remember(t, m)
 	expect("used", "a b", "a b")
+}
+
+// TestVectorsFollowTheirUser: a key that had expired and is written with the same
+// text by another user keeps its vectors, and they are found as his alone.
+func TestVectorsFollowTheirUser(t *testing.T) {
+	w, _, x := open(t, pgvector.Options{})
+	m := said("a", "cat", 1, 2, 3)
+	m.User, m.TTL = "ann", time.Minute
+	w.Remember(t, m)
+	w.Advance(time.Hour)
+	m.User, m.Entry.Vectors = "bob", nil
+	w.Remember(t, m)
+	for user, want := range map[string]string{"ann": "", "bob": "a"} {
+		s := mindScope
+		s.User = user
+		if hits, err := x.Nearest(t.Context(), s, "x", []float32{1, 2, 3}, 10, false); err != nil || ids(hits) != want {
+			t.Errorf("%s finds %q, %v, want %q", user, ids(hits), err, want)
+		}
+	}
 }
 
 // TestMergesMissNoWriter: vectors are written, replaced and deleted while they

@@ -35,8 +35,10 @@ func (b *bench) remember(ms ...Memory) {
 	kept := b.w.Remember(b, ms...)
 	for i, m := range ms {
 		it := vector.Item{Key: m.Key, Version: kept[i].Version, User: m.User, CreatedAt: kept[i].CreatedAt, Entry: m.Entry}
-		if before, stood := b.items[m.Key]; stood && b.lives(before) {
-			it.User, it.ExpiresAt = before.User, before.ExpiresAt
+		if before, stood := b.items[m.Key]; stood { // it may have expired
+			if b.lives(before) {
+				it.User, it.ExpiresAt = before.User, before.ExpiresAt
+			}
 			if before.Entry.TextHash == m.Entry.TextHash {
 				for _, v := range before.Entry.Vectors {
 					if !slices.ContainsFunc(it.Entry.Vectors, func(o tiering.MemoryVector) bool { return o.Space == v.Space }) {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"context"
+	"slices"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -91,13 +92,20 @@ func (t *txn) erase(o *order, limit int) (more bool, err error) {
 	return false, t.erased(o)
 }
 
-// takeSome takes up to limit keys, whole or in part.
+// takeSome takes up to limit keys, whole or in part. Their heads are locked
+// before anything of them is read or removed: who moves a key without the
+// tenant's lock holds its head until it commits.
 func (t *txn) takeSome(o *order, limit int) (taken int, err error) {
 	keys, seen, err := t.erasable(o, limit)
 	if err != nil {
 		return 0, err
 	}
+	if err := t.ownHeads(keys); err != nil {
+		return 0, err
+	}
 	prints := make([]footprint, len(keys))
+	var kids []int64
+	var all [][]byte
 	whole := newSubject(warm.Selector{Tenant: o.Selector.Tenant})
 	for i, k := range keys {
 		if prints[i], err = readFootprint(t.ctx, t.conn, o.Selector, k); err != nil {
@@ -106,11 +114,17 @@ func (t *txn) takeSome(o *order, limit int) (taken int, err error) {
 		if prints[i].whole && !seen[i] {
 			whole.add(k)
 		}
+		if prints[i].whole && prints[i].kid != 0 {
+			kids, all = append(kids, prints[i].kid), append(all, []byte{})
+		}
 	}
 	if o.Selector.User != "" {
 		if err := t.cleanWhole(whole); err != nil {
 			return 0, err
 		}
+	}
+	if err := t.dropMemories(kids, all); err != nil {
+		return 0, err
 	}
 	for i, k := range keys {
 		if err := t.take(o, k, prints[i]); err != nil {
@@ -118,6 +132,21 @@ func (t *txn) takeSome(o *order, limit int) (taken int, err error) {
 		}
 	}
 	return len(keys), nil
+}
+
+// ownHeads locks the heads of keys in their order, as every transaction does.
+func (t *txn) ownHeads(keys []tiering.Key) error {
+	if t.s.seams.looseErase {
+		return nil
+	}
+	keys = slices.SortedFunc(slices.Values(keys), tiering.Key.Compare)
+	tenants, names, ids := make([]string, len(keys)), make([]string, len(keys)), make([][]byte, len(keys))
+	for i, k := range keys {
+		tenants[i], names[i], ids[i] = k.Tenant, k.Namespace, []byte(k.ID)
+	}
+	_, err := t.exec(`SELECT 1 FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY t(tenant, name, id, n)
+		JOIN namespace s ON s.tenant = t.tenant AND s.name = t.name JOIN head h ON h.nid = s.nid AND h.id = t.id ORDER BY t.n FOR UPDATE OF h`, tenants, names, ids)
+	return err
 }
 
 // collect keeps keys of which a user's order takes something.
@@ -223,7 +252,8 @@ func (t *txn) erasable(o *order, limit int) (keys []tiering.Key, seen []bool, er
 
 // take removes a key, but for its mentions, and counts it. Of a key that stays
 // it removes the user's version rows: the locations stay with the others', and
-// lose the user's when their segments are rewritten.
+// lose the user's when their segments are rewritten. Its index entry is gone
+// already.
 func (t *txn) take(o *order, key tiering.Key, f footprint) error {
 	if f.empty() {
 		return nil
@@ -237,7 +267,6 @@ func (t *txn) take(o *order, key tiering.Key, f footprint) error {
 	o.Versions += f.versions
 	o.Bytes += f.bytes
 	if f.whole {
-		t.s.queueDrops(b, []int64{f.kid}, [][]byte{{}})
 		b.Queue(`DELETE FROM head WHERE kid = $1`, f.kid)
 		b.Queue(`DELETE FROM projection WHERE kid = $1`, f.kid)
 		b.Queue(`DELETE FROM location WHERE tenant = $1 AND namespace = $2 AND id = $3`, key.Tenant, key.Namespace, []byte(key.ID))

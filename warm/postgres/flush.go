@@ -39,8 +39,7 @@ func docText(body []byte) *string {
 func (t *txn) flush(st *state, id uuid.UUID, results [][]warm.Result, plain bool) error {
 	b := &pgx.Batch{}
 	set, drop, unless := st.memoryChanges()
-	t.s.queueDrops(b, drop, unless)
-	t.s.queueEntries(b, &set)
+	t.s.queueMemories(b, &set, drop, unless)
 	st.queue(b, id, results, plain)
 	b.Queue(`COMMIT`)
 	t.sent = true

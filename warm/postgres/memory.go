@@ -70,11 +70,20 @@ func (t *txn) dropMemoriesOf(nid int32) error {
 		kids, all = append(kids, kid), append(all, []byte{})
 		return err
 	})
-	if err != nil || len(kids) == 0 {
+	if err != nil {
 		return err
 	}
+	return t.dropMemories(kids, all)
+}
+
+// dropMemories removes the entries of keys, but for those made from a body that
+// stays. Whoever calls it holds their heads, or their namespace.
+func (t *txn) dropMemories(kids []int64, unless [][]byte) error {
+	if len(kids) == 0 {
+		return nil
+	}
 	b := &pgx.Batch{}
-	t.s.queueDrops(b, kids, all)
+	t.s.queueMemories(b, &memoryRows{}, kids, unless)
 	return t.conn.SendBatch(t.ctx, b).Close()
 }
 
@@ -85,8 +94,15 @@ func (s *Store) SetMemory(ctx context.Context, key tiering.Key, m tiering.Memory
 		var set memoryRows
 		set.add(e.kid, nid, e.head.User, &m, true)
 		spaces = set.vectors.space
+		asleep, err := t.asleep(e.kid)
+		if err != nil {
+			return err
+		}
 		b := &pgx.Batch{}
-		s.queueEntries(b, &set)
+		s.queueMemories(b, &set, nil, nil)
+		if asleep {
+			s.queueSleep(b, e.kid)
+		}
 		return t.conn.SendBatch(t.ctx, b).Close()
 	})
 	if done {
@@ -100,10 +116,16 @@ func (s *Store) AddVector(ctx context.Context, key tiering.Key, d tiering.Digest
 	done, err := s.onMemory(ctx, key, d, true, func(t *txn, e entry, nid int32) error {
 		var r vectorRows
 		r.add(e.kid, nid, e.head.User, v)
+		asleep, err := t.asleep(e.kid)
+		if err != nil {
+			return err
+		}
 		b := &pgx.Batch{}
 		b.Queue(`UPDATE memory SET status = $2, attempts = 0 WHERE kid = $1`, e.kid, statusNumber(status))
-		b.Queue(s.vectorSQL(wakeMemories), []int64{e.kid})
 		s.queueVectors(b, &r, &r)
+		if asleep {
+			s.queueSleep(b, e.kid)
+		}
 		return t.conn.SendBatch(t.ctx, b).Close()
 	})
 	if done {
@@ -210,10 +232,21 @@ func (s *Store) SetEmbedding(ctx context.Context, from, to warm.Embedding) (set 
 			return orRollback(err)
 		}
 		set = true
+		if to.Made() != from.Made() {
+			if _, err := t.exec(`UPDATE memory SET attempts = 0 WHERE kid IN (SELECT kid FROM memory WHERE attempts > 0 ORDER BY kid FOR UPDATE)`); err != nil {
+				return err
+			}
+		}
 		_, err = t.exec(`INSERT INTO meta (name, word) VALUES ('embedding_active', $1), ('embedding_target', $2) ON CONFLICT (name) DO UPDATE SET word = excluded.word`, to.Active, to.Target)
 		return err
 	})
 	return set && err == nil, err
+}
+
+// asleep reports whether a memory's vectors sleep. They do so together: what the
+// index worker adds goes to sleep with them.
+func (t *txn) asleep(kid int64) (bool, error) {
+	return t.yes(`SELECT EXISTS (SELECT FROM memory_dormant WHERE kid = $1)`, kid)
 }
 
 // sleepMemory moves the vectors of a memory whose bytes leave warm to where deep
@@ -224,11 +257,15 @@ func (t *txn) sleepMemory(kid int64) error {
 		return err
 	}
 	b := &pgx.Batch{}
-	for _, table := range []string{"memory_fresh", "memory_vector"} {
-		b.Queue(t.s.vectorSQL(`WITH m AS (DELETE FROM `+table+` WHERE kid = $1 RETURNING kid, sid, nid, owner, v)
-			INSERT INTO memory_dormant (kid, sid, nid, owner, v) SELECT kid, sid, nid, owner, v::{{schema}}.halfvec FROM m ON CONFLICT (kid, sid) DO UPDATE SET v = excluded.v`), kid)
-	}
+	t.s.queueSleep(b, kid)
 	return t.conn.SendBatch(t.ctx, b).Close()
+}
+
+func (s *Store) queueSleep(b *pgx.Batch, kid int64) {
+	for _, table := range []string{"memory_fresh", "memory_vector"} {
+		b.Queue(s.vectorSQL(`WITH m AS (DELETE FROM `+table+` WHERE kid = $1 RETURNING kid, sid, nid, owner, v)
+			INSERT INTO memory_dormant (kid, sid, nid, owner, v) SELECT kid, sid, nid, owner, v::{{schema}}.halfvec FROM m ON CONFLICT (kid, sid) DO UPDATE SET v = excluded.v, owner = excluded.owner`), kid)
+	}
 }
 
 func (t *txn) wakeMemory(kid int64) error {

@@ -2,10 +2,14 @@ package postgres
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"reflect"
 	"testing"
 
 	"github.com/google/uuid"
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgconn"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -58,6 +62,153 @@ func TestRaceR13(t *testing.T) {
 	}
 }
 
+// memoryTables are those that an index entry has rows in.
+var memoryTables = []string{"memory", "memory_link", "memory_fresh", "memory_vector", "memory_dormant"}
+
+// erase takes all that a selector of acme's names.
+func erase(s *Store, sel warm.Selector) error {
+	sel.Tenant = "acme"
+	if err := s.StartErase(context.Background(), warm.Erasure{ID: "r", Selector: sel}); err != nil {
+		return err
+	}
+	for {
+		if _, more, err := s.EraseKeys(context.Background(), "r", 10); err != nil || !more {
+			return err
+		}
+	}
+}
+
+// hold begins a transaction that ends with the test at the latest.
+func hold(t *testing.T, s *Store) (tx pgx.Tx, holder int32) {
+	t.Helper()
+	tx, err := s.writers.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) })
+	if err := tx.QueryRow(t.Context(), `SELECT pg_backend_pid()`).Scan(&holder); err != nil {
+		t.Fatal(err)
+	}
+	return tx, holder
+}
+
+// R13 with an erase for the delete: the indexer holds the head, EraseKeys comes,
+// the indexer writes its entry and commits. Where the erase looks for entries
+// before it holds the head, a new one stays, and for one that stands each waits
+// for the other.
+func TestRaceR13AnEraseMeetsTheIndexer(t *testing.T) {
+	for _, entered := range []bool{false, true} {
+		t.Run(map[bool]string{false: "a first entry", true: "another entry"}[entered], func(t *testing.T) {
+			raced(t, func(t *testing.T, naive bool) bool { return eraseMeetsIndexer(t, entered, naive) })
+		})
+	}
+}
+
+func eraseMeetsIndexer(t *testing.T, entered, naive bool) (kept bool) {
+	s, _ := fresh(t)
+	s.seams.looseErase = naive
+	k := mindOf(t, s)
+	row := memoryRow(`{"text":"x"}`, tiering.MemoryVector{Space: "x", Vector: []float32{1}})
+	m := row.Memory
+	if !entered {
+		row.Memory = nil
+	}
+	keep(t, s, k, row)
+	tx, holder := hold(t, s)
+	var kid int64
+	var nid int32
+	if err := tx.QueryRow(t.Context(), `SELECT kid, nid FROM head WHERE id = 'k' FOR UPDATE`).Scan(&kid, &nid); err != nil {
+		t.Fatal(err)
+	}
+	erased := later(func() (none struct{}, err error) {
+		return none, erase(s, warm.Selector{Namespace: "mind", ID: "k"})
+	})
+	waitsFor(t, s, holder)
+	var pg *pgconn.PgError
+	if _, err := tx.Exec(t.Context(), lockMemories+` NOWAIT`, []int64{kid}); errors.As(err, &pg) && pg.Code == "55P03" {
+		t.Log("the erase holds the memory and waits for its head")
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := erased.wait(t); err != nil {
+			t.Fatal(err)
+		}
+		return false
+	} else if err != nil {
+		t.Fatal(err)
+	}
+	var set memoryRows
+	set.add(kid, nid, "", m, true)
+	b := &pgx.Batch{}
+	s.queueMemories(b, &set, nil, nil)
+	if err := tx.SendBatch(t.Context(), b).Close(); err != nil {
+		t.Fatal(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := erased.wait(t); err != nil {
+		t.Fatal(err)
+	}
+	left, err := number(t.Context(), s.readers, `SELECT coalesce(sum(sign), 0) FROM memory_delta`)
+	for _, table := range memoryTables {
+		n, more := number(t.Context(), s.readers, `SELECT count(*) FROM `+table)
+		left, err = left+n, errors.Join(err, more)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return left == 0
+}
+
+// TestMemoriesAreLockedInOneOrder: who waits for the row of one memory holds none
+// that comes later, so that two never wait for each other.
+func TestMemoriesAreLockedInOneOrder(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		do   func(s *Store, k tiering.Key) error
+	}{
+		{"a batch that deletes the second and writes the first", func(s *Store, k tiering.Key) error {
+			first, second := k, k
+			first.ID, second.ID = "b", "a"
+			_, err := s.Commit(context.Background(), &warm.Batch{ID: uuid.New(), Changes: []warm.Change{
+				{Key: second, Rows: []warm.Row{{Op: tiering.OpDelete}}}, {Key: first, Rows: []warm.Row{memoryRow(`{"text":"y"}`)}}}})
+			return err
+		}},
+		{"an erase", func(s *Store, _ tiering.Key) error { return erase(s, warm.Selector{User: "canary-user"}) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			s, _ := fresh(t)
+			k := mindOf(t, s)
+			var kids []int64
+			for _, id := range []string{"b", "a"} { // the order of their rows is not that of their keys
+				k.ID = id
+				keep(t, s, k, memoryRow(`{"text":"x"}`))
+				kid, err := number(t.Context(), s.readers, `SELECT max(kid) FROM memory`)
+				if err != nil {
+					t.Fatal(err)
+				}
+				kids = append(kids, kid)
+			}
+			tx, holder := hold(t, s)
+			if _, err := tx.Exec(t.Context(), lockMemories, kids[:1]); err != nil {
+				t.Fatal(err)
+			}
+			done := later(func() (none struct{}, err error) { return none, c.do(s, k) })
+			waitsFor(t, s, holder)
+			if _, err := tx.Exec(t.Context(), lockMemories+` NOWAIT`, kids[1:]); err != nil {
+				t.Errorf("it waits for the first memory and holds the second: %v", err)
+			}
+			if err := tx.Rollback(t.Context()); err != nil {
+				t.Fatal(err)
+			}
+			if _, err := done.wait(t); err != nil {
+				t.Fatal(err)
+			}
+		})
+	}
+}
+
 // TestAnErasedMemoryLeavesNoRow looks into every table that an index entry has
 // rows in; what is dormant or merged goes too.
 func TestAnErasedMemoryLeavesNoRow(t *testing.T) {
@@ -72,22 +223,15 @@ func TestAnErasedMemoryLeavesNoRow(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	tables := []string{"memory", "memory_link", "memory_fresh", "memory_vector", "memory_dormant"}
-	for _, table := range tables {
+	for _, table := range memoryTables {
 		if n, err := number(t.Context(), s.readers, `SELECT count(*) FROM `+table); err != nil || n != 1 {
 			t.Fatalf("%s has %d rows before, %v", table, n, err)
 		}
 	}
-	if err := s.StartErase(t.Context(), warm.Erasure{ID: "r", Selector: warm.Selector{Tenant: "acme", User: "canary-user"}}); err != nil {
+	if err := erase(s, warm.Selector{User: "canary-user"}); err != nil {
 		t.Fatal(err)
 	}
-	for more := true; more; {
-		var err error
-		if _, more, err = s.EraseKeys(t.Context(), "r", 10); err != nil {
-			t.Fatal(err)
-		}
-	}
-	for _, table := range tables {
+	for _, table := range memoryTables {
 		if n, err := number(t.Context(), s.readers, `SELECT count(*) FROM `+table); err != nil || n != 0 {
 			t.Errorf("%s has %d rows afterwards, %v", table, n, err)
 		}

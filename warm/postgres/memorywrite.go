@@ -1,6 +1,8 @@
 package postgres
 
 import (
+	"slices"
+
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tierd/tierd/tiering"
@@ -121,9 +123,10 @@ const (
 	dropMemories = `WITH gone AS (DELETE FROM memory m USING unnest($1::bigint[], $2::bytea[]) t(kid, body) WHERE m.kid = t.kid AND m.body <> t.body RETURNING m.nid, m.length, m.tids)
 		INSERT INTO memory_delta (nid, length, sign, tids) SELECT nid, length, -1, tids FROM gone`
 	dropBeside = ` v USING memory m, unnest($1::bigint[], $2::bytea[]) t(kid, body) WHERE v.kid = t.kid AND m.kid = t.kid AND m.body <> t.body`
-	// Vectors of another text, or of another user, who wrote a key that had
-	// expired.
-	dropOthers = ` v USING memory m, unnest($1::bigint[], $2::bytea[], $3::text[]) t(kid, text, owner) WHERE v.kid = t.kid AND m.kid = t.kid AND (m.text <> t.text OR v.owner <> t.owner)`
+	// Vectors of another text go. Those of the same text become the writer's: it
+	// may be another user who writes a key that had expired.
+	dropOthers = ` v USING memory m, unnest($1::bigint[], $2::bytea[], $3::text[]) t(kid, text, owner) WHERE v.kid = t.kid AND m.kid = t.kid AND m.text <> t.text`
+	moveOwners = ` v SET owner = t.owner FROM memory m, unnest($1::bigint[], $2::bytea[], $3::text[]) t(kid, text, owner) WHERE v.kid = t.kid AND m.kid = t.kid AND m.text = t.text AND v.owner <> t.owner`
 
 	theVectors  = `unnest($1::bigint[], $2::int[], $3::text[], $4::text[], $5::int[], $6::int[]) t(kid, nid, space, owner, a, b) JOIN memory_space s ON s.name = t.space`
 	theVector   = `($7::real[])[t.a:t.b]::{{vector}}`
@@ -133,7 +136,7 @@ const (
 	insertVectors = `INSERT INTO memory_fresh (kid, sid, nid, owner, v) SELECT t.kid, s.sid, t.nid, t.owner, ` + theVector + ` FROM ` + theVectors + `
 		WHERE NOT EXISTS (SELECT 1 FROM memory_vector x WHERE x.kid = t.kid AND x.sid = s.sid)
 		ON CONFLICT (kid, sid) DO UPDATE SET v = excluded.v, owner = excluded.owner`
-	insertSpaces = `INSERT INTO memory_space (name) SELECT DISTINCT unnest($1::text[]) ON CONFLICT (name) DO NOTHING`
+	insertSpaces = `INSERT INTO memory_space (name) SELECT DISTINCT t.name FROM unnest($1::text[]) t(name) ORDER BY t.name ON CONFLICT (name) DO NOTHING`
 	insertLinks  = `INSERT INTO memory_link (kid, nid, target, relation) SELECT * FROM unnest($1::bigint[], $2::int[], $3::bytea[], $4::text[]) ON CONFLICT DO NOTHING`
 	wakeMemories = `WITH w AS (DELETE FROM memory_dormant WHERE kid = ANY ($1::bigint[]) RETURNING kid, sid, nid, owner, v)
 		INSERT INTO memory_fresh (kid, sid, nid, owner, v) SELECT kid, sid, nid, owner, v::{{vector}} FROM w ON CONFLICT (kid, sid) DO NOTHING`
@@ -155,16 +158,20 @@ const (
 			UNION ALL SELECT t.nid, t.length, 1, t.tids FROM t LEFT JOIN old o ON o.kid = t.kid WHERE o.kid IS NULL OR o.tids <> t.tids OR o.length <> t.length`
 )
 
-// queueDrops removes entries with all that hangs on them.
-func (s *Store) queueDrops(b *pgx.Batch, kids []int64, unless [][]byte) {
-	if len(kids) == 0 {
-		return
+// queueMemories removes the entries of drop with all that hangs on them, unless
+// they were made from a body that stays, and sets those of r. The rows of both
+// are locked in one order before any of it, as by everybody.
+func (s *Store) queueMemories(b *pgx.Batch, r *memoryRows, drop []int64, unless [][]byte) {
+	if stood := slices.Concat(drop, r.stood); len(stood) > 0 {
+		b.Queue(lockMemories, stood)
 	}
-	b.Queue(lockMemories, kids)
-	for _, table := range append([]string{"memory_link"}, vectorTables...) {
-		b.Queue(`DELETE FROM `+table+dropBeside, kids, unless)
+	if len(drop) > 0 {
+		for _, table := range append([]string{"memory_link"}, vectorTables...) {
+			b.Queue(`DELETE FROM `+table+dropBeside, drop, unless)
+		}
+		b.Queue(dropMemories, drop, unless)
 	}
-	b.Queue(dropMemories, kids, unless)
+	s.queueEntries(b, r)
 }
 
 // queueEntries sets entries. Of keys that had one the same text keeps its
@@ -174,9 +181,8 @@ func (s *Store) queueEntries(b *pgx.Batch, r *memoryRows) {
 		return
 	}
 	if len(r.stood) > 0 {
-		b.Queue(lockMemories, r.stood)
 		for _, table := range vectorTables {
-			b.Queue(`DELETE FROM `+table+dropOthers, r.kid, r.text, r.owner)
+			b.Queue(`WITH gone AS (DELETE FROM `+table+dropOthers+`) UPDATE `+table+moveOwners, r.kid, r.text, r.owner)
 		}
 		b.Queue(dropLinks, r.stood)
 		b.Queue(s.vectorSQL(wakeMemories), r.stood)

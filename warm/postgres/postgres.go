@@ -93,6 +93,7 @@ type seams struct {
 	wholeBatches  bool                                           // a batch of which a row is refused is refused
 	looseLeases   bool                                           // an old token is trusted
 	looseMemories bool                                           // an index entry needs no live head of its digest
+	looseErase    bool                                           // keys are erased without their heads' locks
 	purge         func(t *txn, raise, remove func() error) error // calls both
 }
 

@@ -213,6 +213,11 @@ func (s *Store) SetEmbedding(ctx context.Context, from, to warm.Embedding) (set 
 			return orRollback(err)
 		}
 		set = true
+		if to.Made() != from.Made() {
+			if _, err := t.exec(`UPDATE memory SET attempts = 0 WHERE attempts > 0`); err != nil {
+				return err
+			}
+		}
 		_, err = t.exec(`INSERT INTO meta (name, value) VALUES ('embedding_active', ?), ('embedding_target', ?)
 			ON CONFLICT (name) DO UPDATE SET value = excluded.value`, to.Active, to.Target)
 		return err

@@ -217,6 +217,20 @@ func testMemories(t *testing.T, h Harness) {
 		f.no(err)
 		equal(f.fixture, "vectors", fmt.Sprint(spaces), "[{a/3 5}]")
 	})
+	t.Run("another user writes the same text where it expired", func(t *testing.T) {
+		f := memories(t, h)
+		row := remember("cat", vec("a/3", 0))
+		row.User, row.Expiry = "ann", ttl(time.Minute)
+		f.must(k, row)
+		f.clock.advance(time.Hour)
+		row = remember("cat")
+		row.User = "bob"
+		f.must(k, row)
+		m, _ := f.indexed(k)
+		equal(f.fixture, "whose it is", m.Head.User, "bob")
+		equal(f.fixture, "status", m.Entry.Status, tiering.IndexIndexed)
+		equal(f.fixture, "vectors", fmt.Sprint(m.Entry.Vectors), fmt.Sprint([]tiering.MemoryVector{vec("a/3", 0)}))
+	})
 	t.Run("documents of other kinds have no entry", func(t *testing.T) {
 		f := memories(t, h)
 		f.must(key("a"), put(`{"text":"cat"}`))
@@ -274,6 +288,7 @@ func testMemories(t *testing.T, h Harness) {
 		equal(f.fixture, "status", got.Entry.Status, tiering.IndexPending)
 	})
 	t.Run("what lacks something is found", func(t *testing.T) { testPendingMemories(t, h) })
+	t.Run("failed attempts", func(t *testing.T) { testMemoryAttempts(t, h) })
 	t.Run("guarded writes", func(t *testing.T) { testMemoryGuards(t, h) })
 	t.Run("spaces", func(t *testing.T) { testMemorySpaces(t, h) })
 	t.Run("texts and links", func(t *testing.T) { testMemoryLookups(t, h) })

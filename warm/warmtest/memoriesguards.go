@@ -74,6 +74,37 @@ func testPendingMemories(t *testing.T, h Harness) {
 	}
 }
 
+// testMemoryAttempts: what one embedder refused is tried with the next, and not
+// again with the same.
+func testMemoryAttempts(t *testing.T, h Harness) {
+	f := memories(t, h)
+	k, row := memoryKey("k"), remember("cat")
+	f.must(k, row)
+	was := warm.Embedding{}
+	for _, c := range []struct {
+		name string
+		to   warm.Embedding
+		want int
+	}{
+		{"the first embedder", warm.Embedding{Active: "a"}, 0},
+		{"a target", warm.Embedding{Active: "a", Target: "b"}, 0},
+		{"the target took over", warm.Embedding{Active: "b"}, 2},
+		{"another target", warm.Embedding{Active: "b", Target: "c"}, 0},
+		{"another one instead", warm.Embedding{Active: "b", Target: "d"}, 0},
+		{"none any more", warm.Embedding{Active: "b"}, 0},
+	} {
+		f.no(errOf(f.m.SetEmbedding(f.ctx, was, c.to)))
+		was = c.to
+		page, err := f.m.PendingMemories(f.ctx, 1, "x", tiering.Key{}, 1)
+		f.no(err)
+		equal(f.fixture, "tries after "+c.name, page[0].Attempts, c.want)
+		for page[0].Attempts < 2 {
+			f.no(f.m.NoteFailure(f.ctx, k, row.Digest, true))
+			page[0].Attempts++
+		}
+	}
+}
+
 // testMemoryGuards is R13 and its kind: an indexer that read one version comes
 // back when another stands, or none.
 func testMemoryGuards(t *testing.T, h Harness) {
