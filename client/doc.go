@@ -11,7 +11,7 @@
 //     so are writes, because each carries an Idempotency-Key: the node answers
 //     the first try's result to the second.
 //   - Resuming. A watch that lost its connection goes on behind the last event
-//     it saw, without a gap or a repeat.
+//     it saw, without a gap or a repeat; Events is one as an iterator.
 //
 // It imports package tiering and the standard library only.
 package client
