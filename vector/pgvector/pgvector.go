@@ -117,8 +117,11 @@ func (a *args) add(v any) string {
 	return fmt.Sprint("$", len(a.values))
 }
 
-// known are numbers that were looked up. Those of namespaces and spaces stay;
-// which indexes there are is looked at again now and then.
+// mostKnown is how many numbers of namespaces, and of spaces, are kept.
+const mostKnown = 10_000
+
+// known are numbers that were looked up. Those of namespaces and spaces stay
+// true; which indexes there are is looked at again now and then.
 type known struct {
 	mu     sync.Mutex
 	nids   map[[2]string]int32
@@ -160,10 +163,7 @@ func (x *Index) nids(ctx context.Context, s vector.Scope) (out []int32, err erro
 			return nil, err
 		}
 		x.known.mu.Lock()
-		if x.known.nids == nil {
-			x.known.nids = map[[2]string]int32{}
-		}
-		x.known.nids[[2]string{s.Tenant, name}] = nid
+		x.known.nids = noted(x.known.nids, [2]string{s.Tenant, name}, nid)
 		x.known.mu.Unlock()
 		out = append(out, nid)
 	}
@@ -184,9 +184,15 @@ func (x *Index) sid(ctx context.Context, space string) (sid int32, err error) {
 	}
 	x.known.mu.Lock()
 	defer x.known.mu.Unlock()
-	if x.known.sids == nil {
-		x.known.sids = map[string]int32{}
-	}
-	x.known.sids[space] = sid
+	x.known.sids = noted(x.known.sids, space, sid)
 	return sid, nil
+}
+
+// noted is m with a number more; one that is full begins again.
+func noted[K comparable](m map[K]int32, k K, n int32) map[K]int32 {
+	if m == nil || len(m) >= mostKnown {
+		m = map[K]int32{}
+	}
+	m[k] = n
+	return m
 }

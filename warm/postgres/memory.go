@@ -16,8 +16,11 @@ var _ warm.Memories = (*Store)(nil)
 // lockEmbedding is a lock's number, in the class of the store's locks.
 const lockEmbedding = -3
 
-// vectorSpaces are the names of embedding spaces that have a row. There are
-// few, and they stay.
+// mostSpaces bounds what is known of spaces: callers who bring their own vectors
+// name as many as they like.
+const mostSpaces = 1000
+
+// vectorSpaces are names of embedding spaces that have a row, which stays.
 type vectorSpaces struct {
 	mu    sync.RWMutex
 	known map[string]bool
@@ -26,7 +29,7 @@ type vectorSpaces struct {
 func (v *vectorSpaces) note(names []string) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.known == nil {
+	if v.known == nil || len(v.known) > mostSpaces {
 		v.known = map[string]bool{}
 	}
 	for _, n := range names {

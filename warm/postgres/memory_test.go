@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"reflect"
+	"strconv"
 	"testing"
 
 	"github.com/google/uuid"
@@ -206,6 +207,47 @@ func TestMemoriesAreLockedInOneOrder(t *testing.T) {
 				t.Fatal(err)
 			}
 		})
+	}
+}
+
+// TestSpacesAreMadeInOneOrder: who waits for a space that another makes has made
+// none behind it.
+func TestSpacesAreMadeInOneOrder(t *testing.T) {
+	s, _ := fresh(t)
+	k := mindOf(t, s)
+	tx, holder := hold(t, s)
+	if _, err := tx.Exec(t.Context(), insertSpaces, []string{"a"}); err != nil {
+		t.Fatal(err)
+	}
+	row := memoryRow(`{"text":"x"}`)
+	for _, name := range []string{"c", "b", "a"} {
+		row.Memory.Vectors = append(row.Memory.Vectors, tiering.MemoryVector{Space: name, Vector: []float32{1}})
+	}
+	done := later(func() (none struct{}, err error) {
+		_, err = s.Commit(context.Background(), &warm.Batch{ID: uuid.New(), Changes: []warm.Change{{Key: k, Rows: []warm.Row{row}}}})
+		return none, err
+	})
+	waitsFor(t, s, holder)
+	if _, err := tx.Exec(t.Context(), insertSpaces, []string{"b", "c"}); err != nil { // the server ends one of two that wait for each other
+		t.Error(err)
+	}
+	if err := tx.Commit(t.Context()); err != nil {
+		t.Error(err)
+	}
+	if _, err := done.wait(t); err != nil {
+		t.Error(err)
+	}
+}
+
+// TestWhatIsKnownOfSpacesIsBounded: a caller's own vectors name spaces freely.
+func TestWhatIsKnownOfSpacesIsBounded(t *testing.T) {
+	s := &Store{}
+	for i := range 3 * mostSpaces {
+		name := []string{strconv.Itoa(i)}
+		s.vectorSpaces.note(name)
+		if !s.knowsSpaces(name) || len(s.vectorSpaces.known) > mostSpaces+1 {
+			t.Fatalf("after %d: %d are known, the last one: %v", i, len(s.vectorSpaces.known), s.knowsSpaces(name))
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func database(t testing.TB) server {
 	base := servicestest.Variable(t, "TIERD_WARM")
 	name := "tierd_test_" + ulid.Make().String()
 	run := func(sql string) error {
-		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 		defer cancel()
 		c, err := pgx.Connect(ctx, base)
 		if err != nil {

@@ -38,10 +38,6 @@ func (r *refusal) Error() string {
 	return fmt.Sprintf("the embedding server refuses the input with status %d", r.status)
 }
 
-func (r *refusal) asError() error {
-	return tiering.Errorf(tiering.CodeInvalid, "%s", r.Error())
-}
-
 type question struct {
 	Model      string   `json:"model"`
 	Input      []string `json:"input"`

@@ -22,6 +22,8 @@ const (
 	defaultTimeout = 30 * time.Second
 	// shortestCut is the length at which a refused text is no longer halved.
 	shortestCut = 64
+	// harmless is a text that no server has a reason to refuse.
+	harmless = "dimensions"
 )
 
 // Embedder asks a server. It is safe for concurrent use.
@@ -79,7 +81,7 @@ func (e *Embedder) Close() error {
 // Probe implements vector.Prober by embedding a word, unless the space is known.
 func (e *Embedder) Probe(ctx context.Context) (vector.Space, error) {
 	if e.dimensions.Load() == 0 {
-		if _, err := e.Embed(ctx, vector.Query, []string{"dimensions"}); err != nil {
+		if _, err := e.Embed(ctx, vector.Query, []string{harmless}); err != nil {
 			return vector.Space{}, err
 		}
 	}
@@ -87,8 +89,9 @@ func (e *Embedder) Probe(ctx context.Context) (vector.Space, error) {
 }
 
 // Embed implements vector.Embedder. A server that answers too late, wrongly, or
-// not at all is unavailable. A text that the server refuses for another reason
-// than its length is invalid: embed texts one by one to learn which.
+// not at all is unavailable, and so is one that refuses every text. A text that
+// the server refuses for another reason than its length is invalid: embed texts
+// one by one to learn which.
 func (e *Embedder) Embed(ctx context.Context, kind vector.Kind, texts []string) ([]vector.Embedding, error) {
 	out := make([]vector.Embedding, len(texts))
 	var batch []item
@@ -155,7 +158,21 @@ func (e *Embedder) embed(ctx context.Context, batch []item, out []vector.Embeddi
 		shorter.input, shorter.truncated = cut(shorter.input, len(shorter.input)/2), true
 		return e.embed(ctx, []item{shorter}, out)
 	}
-	return refused.asError()
+	return e.blame(ctx, refused)
+}
+
+// blame tells a text that is refused from a server that refuses all, for a model
+// or a number of dimensions that it does not have: it asks with a harmless one.
+func (e *Embedder) blame(ctx context.Context, refused *refusal) error {
+	_, err := e.ask(ctx, []item{{input: harmless}})
+	var all *refusal
+	switch {
+	case errors.As(err, &all):
+		return unavailable("refuses every text (status %d): look at the model and the dimensions of its URL", all.status)
+	case err != nil:
+		return err
+	}
+	return tiering.Errorf(tiering.CodeInvalid, "%s", refused.Error())
 }
 
 // cut shortens s to at most n bytes, at a character.

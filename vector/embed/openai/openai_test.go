@@ -261,7 +261,17 @@ func TestFaultsOfAServer(t *testing.T) {
 		{"the key is wrong", say(401, ""), tiering.CodeUnavailable, "API key"},
 		{"no such model", say(404, ""), tiering.CodeUnavailable, "model"},
 		{"a failure", say(500, "oops"), tiering.CodeUnavailable, "500"},
-		{"a text it does not like", say(400, `{"error":"bad"}`), tiering.CodeInvalid, "400"},
+		{"every text is bad", say(400, `{"error":"bad"}`), tiering.CodeUnavailable, "every text (status 400)"},
+		{"every text is too long", say(422, `{"error":"too long"}`), tiering.CodeUnavailable, "every text (status 422)"},
+		{"a text it does not like", func(w http.ResponseWriter, q question, _ int) bool {
+			if !slices.Contains(q.Input, "b") {
+				return false
+			}
+			return say(400, `{"error":"bad"}`)(w, q, 0)
+		}, tiering.CodeInvalid, "400"},
+		{"a text it does not like, and then it fails", func(w http.ResponseWriter, q question, _ int) bool {
+			return say(map[bool]int{true: 422, false: 500}[slices.Contains(q.Input, "a")], "")(w, q, 0)
+		}, tiering.CodeUnavailable, "500"},
 		{"a redirect", func(w http.ResponseWriter, _ question, _ int) bool {
 			w.Header().Set("Location", "http://127.0.0.1:1/v1/embeddings")
 			w.WriteHeader(http.StatusTemporaryRedirect)
