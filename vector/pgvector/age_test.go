@@ -10,11 +10,15 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tierd/tierd/internal/memorytest"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/vector"
 	"github.com/tierd/tierd/vector/lexical"
 	"github.com/tierd/tierd/vector/pgvector"
 	"github.com/tierd/tierd/vector/vectortest"
+	"github.com/tierd/tierd/warm/postgres"
 )
 
 var mindScope = vector.Scope{Tenant: "acme", Namespaces: []string{"mind"}}
@@ -211,6 +215,76 @@ func TestMergesMissNoWriter(t *testing.T) {
 	}
 }
 
+// indexes tells how many there are, and whether all are valid.
+func indexes(t *testing.T, s *postgres.Store) (state func() (n int, valid bool), pool *pgxpool.Pool) {
+	t.Helper()
+	pool, err := s.Pool(t.Context(), 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(pool.Close)
+	return func() (n int, valid bool) {
+		t.Helper()
+		if err := pool.QueryRow(t.Context(), `SELECT count(*), coalesce(bool_and(i.indisvalid), false) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+			WHERE i.indrelid = 'memory_vector'::regclass AND c.relname LIKE 'memory\_hnsw%'`).Scan(&n, &valid); err != nil {
+			t.Fatal(err)
+		}
+		return n, valid
+	}, pool
+}
+
+// TestIndexesGoWithWhatTheyAreOf: one of a namespace that shrank, or of a space
+// that was dropped, costs every writer and helps nobody.
+func TestIndexesGoWithWhatTheyAreOf(t *testing.T) {
+	for _, c := range []struct {
+		name string
+		left int
+		do   func(t *testing.T, w *memorytest.World, s *postgres.Store)
+	}{
+		{"as many as before", 1, func(*testing.T, *memorytest.World, *postgres.Store) {}},
+		{"half of them", 1, func(t *testing.T, w *memorytest.World, s *postgres.Store) {
+			for i := range 20 {
+				w.Delete(t, mindKey(fmt.Sprintf("%02d", i)))
+			}
+		}},
+		{"less than half", 0, func(t *testing.T, w *memorytest.World, s *postgres.Store) {
+			for i := range 21 {
+				w.Delete(t, mindKey(fmt.Sprintf("%02d", i)))
+			}
+		}},
+		{"the space was dropped", 0, func(t *testing.T, w *memorytest.World, s *postgres.Store) {
+			if n, err := s.DropSpace(t.Context(), "x", 100); err != nil || n != 40 {
+				t.Fatal(n, err)
+			}
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w, s, x := open(t, pgvector.Options{IndexFrom: 40, ExactUpTo: 5})
+			var ms []vectortest.Memory
+			for i := range 40 {
+				m := said(fmt.Sprintf("%02d", i), "w", float32(i), 1)
+				m.Entry.Vectors = append(m.Entry.Vectors, tiering.MemoryVector{Space: "wide", Vector: make([]float32, 4001)}) // no index takes it
+				ms = append(ms, m)
+			}
+			w.Remember(t, ms...)
+			vectortest.Settle(t, x)
+			state, _ := indexes(t, s)
+			if n, _ := state(); n != 1 {
+				t.Fatalf("there are %d indexes", n)
+			}
+			c.do(t, w, s)
+			vectortest.Settle(t, x)
+			if n, _ := state(); n != c.left {
+				t.Errorf("%d indexes are left, want %d", n, c.left)
+			}
+			hits, err := x.Nearest(t.Context(), mindScope, "x", []float32{39, 1}, 1, false)
+			if err != nil || c.name != "the space was dropped" && ids(hits) != "39" {
+				t.Errorf("a search finds %q, %v", ids(hits), err)
+			}
+		})
+	}
+}
+
 // TestABuildThatDiedIsReplaced: an index that is not valid serves no search,
 // and makes room for a whole one.
 func TestABuildThatDiedIsReplaced(t *testing.T) {
@@ -219,19 +293,7 @@ func TestABuildThatDiedIsReplaced(t *testing.T) {
 		w.Remember(t, said(fmt.Sprintf("%02d", i), "w", float32(i), 1))
 	}
 	vectortest.Settle(t, x)
-	pool, err := s.Pool(t.Context(), 1)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer pool.Close()
-	state := func() (n int, valid bool) {
-		t.Helper()
-		if err := pool.QueryRow(t.Context(), `SELECT count(*), coalesce(bool_and(i.indisvalid), false) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-			WHERE i.indrelid = 'memory_vector'::regclass AND c.relname LIKE 'memory\_hnsw%'`).Scan(&n, &valid); err != nil {
-			t.Fatal(err)
-		}
-		return n, valid
-	}
+	state, pool := indexes(t, s)
 	if n, valid := state(); n != 1 || !valid {
 		t.Fatalf("there are %d indexes (valid: %v)", n, valid)
 	}

@@ -93,9 +93,9 @@ func (x *Index) indexes(ctx context.Context) (valid map[of]int, broken []string,
 	return valid, broken, nil
 }
 
-// Maintain implements vector.Index: it folds counts, builds the indexes that
-// large namespaces lack and merges what is fresh into them. It is for one daemon
-// at a time; two do no harm.
+// Maintain implements vector.Index: it folds counts, drops the indexes of what
+// shrank, builds those that large namespaces lack and merges what is fresh into
+// them. It is for one daemon at a time; two do no harm.
 func (x *Index) Maintain(ctx context.Context) (more bool, err error) {
 	if more, err = x.fold(ctx); err != nil || more {
 		return more, err
@@ -110,15 +110,10 @@ func (x *Index) Maintain(ctx context.Context) (more bool, err error) {
 		}
 		return true, nil
 	}
-	large, err := x.large(ctx)
-	if err != nil {
-		return false, err
-	}
-	for _, l := range large {
-		if valid[l.of] != 0 || len(valid) >= maxIndexes {
-			continue
+	for _, look := range []func(context.Context, map[of]int) (bool, error){x.dropSpare, x.buildMissing} {
+		if more, err := look(ctx, valid); err != nil || more {
+			return more, err
 		}
-		return true, x.build(ctx, l)
 	}
 	for o := range valid {
 		n, err := x.merge(ctx, o, mergeStep)
@@ -164,18 +159,64 @@ type group struct {
 	dims int
 }
 
-// large returns the groups that should have an index.
-func (x *Index) large(ctx context.Context) (out []group, err error) {
-	err = x.each(ctx, `SELECT g.nid, g.sid, x.dims FROM memory_count c,
-		LATERAL (SELECT c.nid, v.sid, count(*) AS n FROM (SELECT sid FROM memory_fresh WHERE nid = c.nid UNION ALL SELECT sid FROM memory_vector WHERE nid = c.nid) v GROUP BY v.sid) g,
-		LATERAL (SELECT `+x.sql(`{{dims}}`)+`(v.v) AS dims FROM (SELECT v FROM memory_fresh WHERE nid = g.nid AND sid = g.sid UNION ALL SELECT v FROM memory_vector WHERE nid = g.nid AND sid = g.sid) v LIMIT 1) x
-		WHERE c.n >= $1 AND g.n >= $1 AND x.dims <= $2 ORDER BY g.n DESC LIMIT $3`, []any{x.opts.IndexFrom, mostHalfDims, maxIndexes}, func(rows pgx.Rows) error {
+// theMissing are the groups that should have an index, those of the largest
+// namespaces first. Namespaces are told by their counts, spaces are skipped
+// through, and no more vectors are counted than make a group large: it is asked
+// before every merge.
+const theMissing = `WITH RECURSIVE g (nid, n, sid) AS (
+		SELECT c.nid, c.n, least((SELECT min(v.sid) FROM memory_fresh v WHERE v.nid = c.nid), (SELECT min(v.sid) FROM memory_vector v WHERE v.nid = c.nid)) FROM memory_count c WHERE c.n >= $1
+		UNION ALL SELECT g.nid, g.n, least((SELECT min(v.sid) FROM memory_fresh v WHERE v.nid = g.nid AND v.sid > g.sid), (SELECT min(v.sid) FROM memory_vector v WHERE v.nid = g.nid AND v.sid > g.sid))
+			FROM g WHERE g.sid IS NOT NULL)
+	SELECT g.nid, g.sid, x.dims FROM g,
+		LATERAL (SELECT count(*) AS n FROM (SELECT FROM memory_fresh WHERE nid = g.nid AND sid = g.sid UNION ALL SELECT FROM memory_vector WHERE nid = g.nid AND sid = g.sid LIMIT $1) v) v,
+		LATERAL (SELECT {{dims}}(v.v) AS dims FROM (SELECT v FROM memory_fresh WHERE nid = g.nid AND sid = g.sid UNION ALL SELECT v FROM memory_vector WHERE nid = g.nid AND sid = g.sid) v LIMIT 1) x
+	WHERE g.sid IS NOT NULL AND (g.nid, g.sid) NOT IN (SELECT * FROM unnest($4::int[], $5::int[])) AND v.n >= $1 AND x.dims <= $2 ORDER BY g.n DESC LIMIT $3`
+
+// buildMissing builds an index that a large group lacks.
+func (x *Index) buildMissing(ctx context.Context, valid map[of]int) (built bool, err error) {
+	if len(valid) >= maxIndexes {
+		return false, nil
+	}
+	var missing []group
+	nids, sids := numbers(valid)
+	if err := x.each(ctx, x.sql(theMissing), []any{x.opts.IndexFrom, mostHalfDims, 1, nids, sids}, func(rows pgx.Rows) error {
 		var g group
 		err := rows.Scan(&g.nid, &g.sid, &g.dims)
-		out = append(out, g)
+		missing = append(missing, g)
 		return err
-	})
-	return out, err
+	}); err != nil || len(missing) == 0 {
+		return false, err
+	}
+	return true, x.build(ctx, missing[0])
+}
+
+// theSpare are groups whose namespace has fewer memories than half of what makes
+// it large, or that have no vector any more.
+const theSpare = `SELECT t.nid, t.sid FROM unnest($2::int[], $3::int[]) t(nid, sid) LEFT JOIN memory_count c ON c.nid = t.nid WHERE coalesce(c.n, 0) * 2 < $1
+	OR NOT EXISTS (SELECT FROM memory_fresh v WHERE v.nid = t.nid AND v.sid = t.sid) AND NOT EXISTS (SELECT FROM memory_vector v WHERE v.nid = t.nid AND v.sid = t.sid)`
+
+// dropSpare drops the indexes that nobody needs any more; what is left of their
+// vectors is compared one by one.
+func (x *Index) dropSpare(ctx context.Context, valid map[of]int) (dropped bool, err error) {
+	var names []string
+	nids, sids := numbers(valid)
+	if err := x.each(ctx, theSpare, []any{x.opts.IndexFrom, nids, sids}, func(rows pgx.Rows) error {
+		var o of
+		err := rows.Scan(&o.nid, &o.sid)
+		names = append(names, nameOf(o, valid[o]))
+		return err
+	}); err != nil {
+		return false, err
+	}
+	return len(names) > 0, x.drop(ctx, names)
+}
+
+// numbers are those of groups, by column.
+func numbers(groups map[of]int) (nids, sids []int32) {
+	for o := range groups {
+		nids, sids = append(nids, o.nid), append(sids, o.sid)
+	}
+	return nids, sids
 }
 
 // build moves a group's vectors together and makes their index, which no writer
@@ -198,10 +239,15 @@ func (x *Index) build(ctx context.Context, g group) error {
 	if code(err) == "42P07" { // another daemon builds it
 		return nil
 	}
+	x.lookAgain()
+	return err
+}
+
+// lookAgain forgets which indexes there are.
+func (x *Index) lookAgain() {
 	x.known.mu.Lock()
 	defer x.known.mu.Unlock()
 	x.known.looked = time.Time{}
-	return err
 }
 
 // mend drops what a build left that died; done is false while one is under way.
@@ -210,29 +256,41 @@ func (x *Index) mend(ctx context.Context, names []string) (done bool, err error)
 	if err := x.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_progress_create_index WHERE relid = 'memory_vector'::regclass)`).Scan(&busy); err != nil || busy {
 		return false, err
 	}
+	return true, x.drop(ctx, names)
+}
+
+// drop drops indexes, which no search waits for.
+func (x *Index) drop(ctx context.Context, names []string) error {
 	for _, name := range names {
 		if err := x.alone(ctx, `DROP INDEX CONCURRENTLY IF EXISTS `+pgx.Identifier{name}.Sanitize()); err != nil {
-			return false, err
+			return err
 		}
+		x.lookAgain()
 	}
-	return true, nil
+	return nil
 }
 
 // alone runs a statement on a connection of its own, outside of a transaction
 // and for as long as it takes.
 func (x *Index) alone(ctx context.Context, text string) error {
-	config := x.pool.Config().ConnConfig.Copy()
-	delete(config.RuntimeParams, "statement_timeout")
-	c, err := pgx.ConnectConfig(ctx, config)
+	c, err := pgx.ConnectConfig(ctx, x.lonely())
 	if err != nil {
 		return err
 	}
 	defer c.Close(context.WithoutCancel(ctx))
-	if _, err := c.Exec(ctx, `SELECT set_config('maintenance_work_mem', '256MB', false)`); err != nil {
-		return err
-	}
 	_, err = c.Exec(ctx, text)
 	return err
+}
+
+// lonely is how alone connects. Settings are made with the session: one that a
+// pooler hands on keeps none of them, and has the server's own.
+func (x *Index) lonely() *pgx.ConnConfig {
+	config := x.pool.Config().ConnConfig.Copy()
+	delete(config.RuntimeParams, "statement_timeout")
+	if !pooled(config) {
+		config.RuntimeParams["maintenance_work_mem"] = "256MB"
+	}
+	return config
 }
 
 // merge moves up to limit fresh vectors of a group to where its index is. Their
@@ -286,10 +344,7 @@ func (x *Index) Stats(ctx context.Context) (st vector.Stats, err error) {
 	if err != nil {
 		return st, err
 	}
-	var nids, sids []int32
-	for o := range valid {
-		nids, sids = append(nids, o.nid), append(sids, o.sid)
-	}
+	nids, sids := numbers(valid)
 	err = x.pool.QueryRow(ctx, `SELECT (SELECT coalesce(sum(n), 0) FROM memory_count)::bigint + (SELECT coalesce(sum(sign), 0) FROM memory_delta),
 		(SELECT count(*) FROM memory_fresh) + (SELECT count(*) FROM memory_vector), (SELECT count(*) FROM memory_dormant),
 		(SELECT count(*) FROM unnest($1::int[], $2::int[]) t(nid, sid) JOIN memory_fresh f ON f.nid = t.nid AND f.sid = t.sid)`, nids, sids).Scan(&st.Memories, &st.Vectors, &st.Dormant, &st.Fresh)

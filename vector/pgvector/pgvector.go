@@ -74,7 +74,7 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Index, error) {
 	}
 	x.schema = pgx.Identifier{schema}.Sanitize()
 	config := pool.Config()
-	if config.ConnConfig.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement {
+	if pooled(config.ConnConfig) {
 		return x, nil
 	}
 	maps.Copy(config.ConnConfig.RuntimeParams, walking(x.opts.Search))
@@ -83,6 +83,10 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Index, error) {
 	}
 	return x, nil
 }
+
+// pooled reports whether a pooler hands out a connection a transaction, as
+// package warm/postgres tells by the same sign.
+func pooled(c *pgx.ConnConfig) bool { return c.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement }
 
 // Close implements vector.Index.
 func (x *Index) Close() error {

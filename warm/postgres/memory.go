@@ -62,12 +62,14 @@ func (s *Store) vectorSQL(sql string) string {
 	return strings.NewReplacer("{{vector}}", quoted+".vector", "{{schema}}", quoted).Replace(sql)
 }
 
+const memoriesOfSpace = `SELECT kid FROM memory WHERE nid = $1`
+
 // dropMemoriesOf removes the entries of a namespace's dead heads, which are all
 // it has: of memories that expired and that no sweep has met.
 func (t *txn) dropMemoriesOf(nid int32) error {
 	var kids []int64
 	var all [][]byte
-	err := t.each(`SELECT kid FROM memory WHERE nid = $1`, []any{nid}, func(row pgx.Rows) error {
+	err := t.each(memoriesOfSpace, []any{nid}, func(row pgx.Rows) error {
 		var kid int64
 		err := row.Scan(&kid)
 		kids, all = append(kids, kid), append(all, []byte{})
@@ -173,6 +175,11 @@ func (s *Store) onMemory(ctx context.Context, key tiering.Key, d tiering.Digest,
 	return done, err
 }
 
+// memoriesIn locks memories that have a vector of a space in a table.
+func memoriesIn(table string) string {
+	return `SELECT m.kid FROM memory m WHERE m.kid IN (SELECT v.kid FROM ` + table + ` v WHERE v.sid = $1 LIMIT $2) ORDER BY m.kid FOR UPDATE`
+}
+
 // DropSpace implements warm.Memories. The rows of the memories are locked one
 // after the other, as by everybody who moves vectors.
 func (s *Store) DropSpace(ctx context.Context, space string, limit int) (dropped int, err error) {
@@ -187,7 +194,7 @@ func (s *Store) DropSpace(ctx context.Context, space string, limit int) (dropped
 				return nil
 			}
 			var kids []int64
-			if err := t.each(`SELECT m.kid FROM memory m WHERE m.kid IN (SELECT v.kid FROM `+table+` v WHERE v.sid = $1 LIMIT $2) ORDER BY m.kid FOR UPDATE`, []any{sid, limit - dropped}, func(row pgx.Rows) error {
+			if err := t.each(memoriesIn(table), []any{sid, limit - dropped}, func(row pgx.Rows) error {
 				var kid int64
 				err := row.Scan(&kid)
 				kids = append(kids, kid)

@@ -22,7 +22,9 @@ func TestNothingOnTheWriteReadsAWholeTable(t *testing.T) {
 	for name, sql := range map[string]string{
 		"heads to lock": lockHeads, "heads to read": readHeads, "bodies to read": readBodies, "requests to read": readRequests,
 		"heads to update": updateHeads, "projections to write": upsertProjections,
-		"versions to read": readVersions,
+		"versions to read":         readVersions,
+		"memories of a namespace":  memoriesOfSpace,
+		"fresh vectors of a space": memoriesIn("memory_fresh"), "indexed vectors of a space": memoriesIn("memory_vector"), "dormant vectors of a space": memoriesIn("memory_dormant"),
 	} {
 		t.Run(name, func(t *testing.T) { reachedByIndex(t, s.writers, sql) })
 	}
@@ -32,6 +34,7 @@ func TestNothingOnTheWriteReadsAWholeTable(t *testing.T) {
 type planNode struct {
 	Type      string     `json:"Node Type"`
 	Relation  string     `json:"Relation Name"`
+	Name      string     `json:"Index Name"`
 	Index     string     `json:"Index Cond"`
 	Recheck   string     `json:"Recheck Cond"`
 	Operation string     `json:"Operation"`
@@ -69,6 +72,9 @@ func reachedByIndex(t *testing.T, pool *pgxpool.Pool, sql string) {
 		// An index is entered by its first column, or it is read as a whole too.
 		if first := map[string]string{"head": `(nid|kid) = `, "version": `kid = `, "projection": `kid = `}[n.Relation]; n.Index != "" && first != "" && !regexp.MustCompile(first).MatchString(n.Index) {
 			t.Errorf("%s of %s by %s", n.Type, n.Relation, n.Index)
+		}
+		if strings.HasPrefix(n.Index, "(sid = ") && !strings.HasSuffix(n.Name, "_sid") {
+			t.Errorf("%s of %s by %s of %s", n.Type, n.Relation, n.Index, n.Name)
 		}
 		for _, below := range n.Plans {
 			walk(below)
