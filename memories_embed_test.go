@@ -8,6 +8,7 @@ import (
 	"hash/fnv"
 	"net/http"
 	"net/http/httptest"
+	"reflect"
 	"slices"
 	"strings"
 	"sync"
@@ -246,5 +247,44 @@ func TestOwnVectorsAreASpaceOfTheirOwn(t *testing.T) {
 	got, err := n.Recall(t.Context(), &tiering.Recall{Namespaces: []string{people}, Embedding: []float32{0.1, 3, 0}, Model: "mine"})
 	if err != nil || len(got.Matches) != 2 || got.Matches[0].ID != "y" || got.Matches[0].Embedding != nil {
 		t.Errorf("%+v, %v", got, err)
+	}
+}
+
+// What all tenants share is not one tenant's to change, and nobody has a variable
+// of a daemon's environment sent to a server of his choice.
+func TestTheEmbedderIsTheOperators(t *testing.T) {
+	ctx := t.Context()
+	m := newModel(t)
+	n := open(t, tierd.Config{})
+	brought := said("x", "a vector of its own")
+	brought.Embedding, brought.EmbeddingModel = []float32{1, 0, 0}, "mine"
+	remember(t, n, brought, nil)
+	before := status(t, n)
+
+	acme := n.As(tiering.Principal{Tenant: "acme"})
+	if _, err := acme.Embedding(ctx); !errors.Is(err, tiering.ErrForbidden) {
+		t.Errorf("another tenant sees the embedder: %v", err)
+	}
+	if _, err := acme.MigrateEmbedding(ctx, m.url("m")); !errors.Is(err, tiering.ErrForbidden) {
+		t.Errorf("another tenant changes the embedder: %v", err)
+	}
+	if _, err := acme.DropVectors(ctx, "anything"); !errors.Is(err, tiering.ErrForbidden) {
+		t.Errorf("another tenant drops vectors: %v", err)
+	}
+	var fault *tiering.Error
+	if _, err := n.MigrateEmbedding(ctx, m.url("m")+"&api_key_env=HOME"); !errors.As(err, &fault) || fault.Code != tiering.CodeInvalid || fault.Pointer != "/embedder" {
+		t.Errorf("a variable of the environment is sent to a server of the caller's: %v", err)
+	}
+	dropped := false
+	for _, s := range before.Spaces {
+		if s.Use == "own" {
+			_, err := n.DropVectors(ctx, s.Space)
+			if dropped = true; !errors.Is(err, tiering.ErrWrongKind) {
+				t.Errorf("vectors that a caller brought are dropped: %v", err)
+			}
+		}
+	}
+	if after := status(t, n); !dropped || !reflect.DeepEqual(after, before) {
+		t.Errorf("%+v became %+v", before, after)
 	}
 }

@@ -64,6 +64,18 @@ func (r *Router) admin() error {
 	return nil
 }
 
+// operator checks that the principal may administer the whole node: what all
+// tenants share is the default tenant's to change.
+func (r *Router) operator() error {
+	if err := r.admin(); err != nil {
+		return err
+	}
+	if r.who.Tenant != tiering.DefaultTenant {
+		return tiering.Errorf(tiering.CodeForbidden, "this is of the whole node, not of one tenant: a key of the tenant %q may do it", tiering.DefaultTenant)
+	}
+	return nil
+}
+
 // mayRead reports whether a document of owner is visible to the principal. One
 // that is not is answered like one that does not exist.
 func (r *Router) mayRead(owner string) bool {

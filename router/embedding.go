@@ -17,7 +17,7 @@ func (r *Router) Embedding(ctx context.Context) (*tiering.EmbeddingStatus, error
 }
 
 func (r *Router) embedding(ctx context.Context) (*tiering.EmbeddingStatus, error) {
-	if err := r.admin(); err != nil {
+	if err := r.operator(); err != nil {
 		return nil, err
 	}
 	store, err := r.memories()
@@ -77,7 +77,7 @@ func (r *Router) MigrateEmbedding(ctx context.Context, to string) (*tiering.Embe
 }
 
 func (r *Router) migrateEmbedding(ctx context.Context, to string) error {
-	if err := r.admin(); err != nil {
+	if err := r.operator(); err != nil {
 		return err
 	}
 	if _, err := r.memories(); err != nil {
@@ -114,6 +114,8 @@ func (r *Router) dropVectors(ctx context.Context, space string) (dropped int64, 
 		return 0, tiering.Errorf(tiering.CodeNotFound, "there are no vectors of a space %q", space)
 	case "active", "target":
 		return 0, tiering.Errorf(tiering.CodeWrongKind, "the space %q is in use: change the embedder first", space)
+	case "own":
+		return 0, tiering.Errorf(tiering.CodeWrongKind, "the vectors of space %q are callers' own: nobody could make them again", space)
 	}
 	store, err := r.memories()
 	if err != nil {

@@ -23,11 +23,12 @@ import (
 //   - a daemon that does not write hears of the failover itself, and looks at
 //     the row now and then.
 const (
-	// epochEvery is how often the row is looked at unless Config says otherwise.
-	epochEvery = 5 * time.Second
-	// missedPace is how many times as often an epoch is ended while hot misses
-	// writes.
-	missedPace = 5
+	// epochEvery is how often the row is looked at unless Config says otherwise,
+	// and how often at most an epoch is ended while hot misses writes.
+	epochEvery = time.Second
+	// heardWithin is how many times as long it takes until every daemon knows of
+	// an epoch that ended in warm: one look comes too early, the next in time.
+	heardWithin = 2
 	// forgetAfter is how long what is left of an epoch stays, for daemons that
 	// still write there.
 	forgetAfter = time.Minute
@@ -39,10 +40,11 @@ type epochs struct {
 	miss  chan struct{} // a write was acknowledged that hot knows nothing of
 	every time.Duration
 	left  []leftEpoch
-	// missed counts those writes, ended those of them whose epoch was ended in
-	// warm. While they differ others may serve what such a write has overwritten,
-	// and the epoch in use is about to end: no write counts as taken by hot.
-	missed, ended atomic.Int64
+	// missed counts those writes, heard those of them of whose epoch every daemon
+	// has heard that it is over. While they differ others may serve what such a
+	// write has overwritten, and go on to serve it after later writes of the key:
+	// no write counts as taken by hot.
+	missed, heard atomic.Int64
 }
 
 // leftEpoch is an epoch to be forgotten.
@@ -81,8 +83,9 @@ func (r *core) missed(e tiering.HotEpoch) {
 	}
 }
 
-// hotOwed reports whether an epoch has yet to be ended for what hot has missed.
-func (r *core) hotOwed() bool { return r.epochs.missed.Load() != r.epochs.ended.Load() }
+// hotOwed reports whether some daemon may go on under an epoch in which hot has
+// missed a write.
+func (r *core) hotOwed() bool { return r.epochs.missed.Load() != r.epochs.heard.Load() }
 
 // followEpochs keeps hot under the epoch that stands in warm, until the router
 // is closed.
@@ -93,17 +96,18 @@ func (r *core) followEpochs() {
 	// Hot may be out of this daemon's reach alone: the others must not go on under
 	// the epoch, and hear of it through warm; now and then, while hot goes on
 	// missing writes.
-	var ended time.Time
-	var due <-chan time.Time
+	var tried time.Time
+	var ended int64 // writes whose epoch was ended in warm
+	var due, heard <-chan time.Time
 	settleMissed := func() {
 		due = nil
 		missed := r.epochs.missed.Load()
 		if r.endEpoch(r.hotEpoch()) {
-			r.epochs.ended.Store(missed)
+			ended, heard = missed, time.After(heardWithin*r.epochs.every)
 		}
-		ended = time.Now()
-		if r.hotOwed() {
-			due = time.After(r.epochs.every / missedPace)
+		tried = time.Now()
+		if r.epochs.missed.Load() != ended {
+			due = time.After(r.epochs.every)
 		}
 	}
 	for {
@@ -113,13 +117,16 @@ func (r *core) followEpochs() {
 		case over := <-r.epochs.store.Ended():
 			r.endEpoch(over)
 		case <-r.epochs.miss:
-			if wait := r.epochs.every/missedPace - time.Since(ended); due == nil && wait > 0 {
+			if wait := r.epochs.every - time.Since(tried); due == nil && wait > 0 {
 				due = time.After(wait)
 			} else if due == nil {
 				settleMissed()
 			}
 		case <-due:
 			settleMissed()
+		case <-heard:
+			heard = nil
+			r.epochs.heard.Store(ended)
 		case <-tick.C:
 			r.readEpoch()
 			r.forgetEpochs(time.Now())

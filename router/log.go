@@ -88,7 +88,7 @@ func (p *policy) entries(entries []json.RawMessage) ([][]byte, error) {
 			err = p.check(doc)
 		}
 		if err != nil && len(entries) > 1 {
-			return nil, below(err, fmt.Sprintf("/%d", i))
+			return nil, tiering.Below(err, fmt.Sprintf("/%d", i))
 		}
 		if err != nil {
 			return nil, err
@@ -99,21 +99,6 @@ func (p *policy) entries(entries []json.RawMessage) ([][]byte, error) {
 		out[i] = doc
 	}
 	return out, nil
-}
-
-// below moves the pointer of a fault under another one.
-func below(err error, under string) error {
-	var e *tiering.Error
-	if !errors.As(err, &e) {
-		return err
-	}
-	c := *e
-	c.Pointer = under + e.Pointer
-	c.Faults = nil
-	for _, f := range e.Faults {
-		c.Faults = append(c.Faults, tiering.Fault{Pointer: under + f.Pointer, Detail: f.Detail})
-	}
-	return &c
 }
 
 // writeLog is write for a key that hot does not hold.

@@ -38,9 +38,6 @@ func (r *Router) indexStatus(ctx context.Context, m tiering.Meta, wait bool) (ti
 	key := r.key(m.Namespace, m.ID)
 	for {
 		found, err := store.MemoriesOf(ctx, []tiering.Key{key})
-		if err != nil && ctx.Err() != nil {
-			return tiering.IndexPending, nil // as below
-		}
 		if err != nil {
 			return "", tiering.Wrap(err, "", tiering.Warm, key)
 		}

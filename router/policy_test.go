@@ -210,6 +210,7 @@ func TestLoadDeadline(t *testing.T) {
 	if got := w.strong("nobody"); got != `{"m":1}` {
 		t.Errorf("the patch of an absent key started from a default: %s", got)
 	}
+	w.policy(space, tiering.Policy{Default: json.RawMessage(`{"n":0}`), LoadDeadline: tiering.Duration(time.Minute)})
 	w.evict("k")
 	w.fail("warm.Load", func() error { return errHotLost })
 	if d, err := w.r.Get(w.ctx, space, "k", nil); tiering.CodeOf(err) != tiering.CodeUnavailable {

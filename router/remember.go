@@ -11,6 +11,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/vector/entry"
 )
 
 // Remember stores memories, each on its own, in a namespace of kind memory,
@@ -92,7 +93,7 @@ const textIDs = 4
 // arrive at once, one makes it. The nth is for where those before are taken.
 func (r *Router) textID(m tiering.NewMemory, n int) string {
 	user := cmp.Or(m.User, r.who.Scope.User)
-	return hashedID("text", strings.Repeat("\x00", n)+user+"\x00"+m.Text)
+	return hashedID("text", strings.Repeat("\x00", n)+user+"\x00"+entry.Text(m.MemoryBody))
 }
 
 func hashedID(what, of string) string {
@@ -196,8 +197,10 @@ func (r *Router) remembered(ctx context.Context, rc *tiering.Receipt, err error,
 		return nil, err
 	}
 	out := &tiering.Remembered{Receipt: *rc}
-	out.IndexStatus, err = r.indexStatus(ctx, rc.Meta, wait)
-	return out, err
+	if out.IndexStatus, err = r.indexStatus(ctx, rc.Meta, wait); err != nil {
+		out.IndexStatus = tiering.IndexPending // it is stored: how far the index is may be asked again
+	}
+	return out, nil
 }
 
 // duplicateOf finds the memory of the same user with the same text that holds, other
@@ -211,14 +214,16 @@ func (r *Router) duplicateOf(ctx context.Context, ns string, m tiering.NewMemory
 	if err != nil {
 		return nil, err
 	}
-	h, ok, err := store.MemoryByText(ctx, r.who.Tenant, ns, user, tiering.DigestOf([]byte(m.Text)))
+	h, ok, err := store.MemoryByText(ctx, r.who.Tenant, ns, user, tiering.DigestOf([]byte(entry.Text(m.MemoryBody))))
 	if err != nil || !ok || h.Key.ID == m.ID {
 		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 	}
 	if _, err := r.admit(tiering.VerbWrite, ns, h.Key.ID); err != nil {
 		return nil, nil // not within what the key may know of
 	}
-	out := &tiering.Remembered{Receipt: tiering.Receipt{Meta: h.Meta()}, Duplicate: true}
-	out.IndexStatus, err = r.indexStatus(ctx, out.Meta, false)
+	out, err := r.remembered(ctx, &tiering.Receipt{Meta: h.Meta()}, nil, false)
+	if err == nil {
+		out.Duplicate = true
+	}
 	return out, err
 }

@@ -38,7 +38,7 @@ type Config struct {
 	// through this router is in force at once.
 	PolicyTTL time.Duration
 	// EpochEvery is how often the hot epoch is read from warm, besides in every
-	// commit, where hot has epochs; 0 means 5 s.
+	// commit, where hot has epochs; 0 means 1 s.
 	EpochEvery time.Duration
 	// Clock is the local clock, used for bounds on caches alone: ages and
 	// expiries are warm's. nil means time.Now.

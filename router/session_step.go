@@ -55,7 +55,7 @@ func (s sessions) step(ctx context.Context, id, name string, r tiering.StepReque
 	}
 	if len(r.Output) > 0 {
 		if r.Output, err = jsondoc.Compact(r.Output); err != nil {
-			return nil, below(err, "/output")
+			return nil, tiering.Below(err, "/output")
 		}
 	}
 	now, err := s.Warm.Now(ctx)

@@ -37,7 +37,7 @@ func (r *Router) walk(ctx context.Context, ns, id string, o tiering.WalkOptions)
 		return nil, err
 	}
 	g := &tiering.Graph{Nodes: []tiering.GraphNode{{Memory: *start}}, Edges: []tiering.GraphEdge{}}
-	reached := map[string]bool{id: true}
+	reached, nowhere := map[string]bool{id: true}, map[string]bool{}
 	at := []string{id}
 	for depth := 1; depth <= o.Depth && len(at) > 0; depth++ {
 		links, err := store.Linked(ctx, r.who.Tenant, ns, at, false)
@@ -49,12 +49,17 @@ func (r *Router) walk(ctx context.Context, ns, id string, o tiering.WalkOptions)
 			if o.Relation != "" && l.Relation != o.Relation {
 				continue
 			}
-			if !reached[l.To] && g.Truncated {
+			if nowhere[l.To] || !reached[l.To] && g.Truncated {
 				continue
 			}
 			if !reached[l.To] {
+				if len(nowhere) == maxLimit {
+					g.Truncated = true
+					continue
+				}
 				m, err := r.memory(ctx, ns, l.To)
 				if hidden(err) {
+					nowhere[l.To] = true
 					continue
 				}
 				if err != nil {

@@ -38,7 +38,7 @@ func embeddingOperations() []*operation {
 		},
 		{
 			id: "dropVectors", method: http.MethodDelete, path: "/v1/embedding", tag: "operations",
-			summary: "Remove the vectors of a space", about: "One that nobody searches.",
+			summary: "Remove the vectors of a space", about: "One that an embedder made and nobody searches. Callers' own vectors go with their memories.",
 			query:   []param{{name: "space", about: "The space, as the status names it.", schema: str(), required: true, example: "static:wordnet:1024:8d2f"}},
 			answers: []answer{{http.StatusOK, "Removed.", nil, jsonOf("DroppedVectors", map[string]any{"dropped": 120})}},
 			codes:   []tiering.Code{tiering.CodeUnsupported, tiering.CodeNotFound, tiering.CodeWrongKind},

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"net/http"
 	"strconv"
@@ -178,26 +177,11 @@ func (c *call) memoriesOf(b []byte) (memories []tiering.NewMemory, many bool, er
 	for i, part := range parts {
 		var one newMemory
 		if err := schema.decode(part, &one); err != nil {
-			return nil, true, under(err, fmt.Sprintf("/%d", i))
+			return nil, true, tiering.Below(err, fmt.Sprintf("/%d", i))
 		}
 		memories = append(memories, one.told())
 	}
 	return memories, true, nil
-}
-
-// under puts the pointers of err below at.
-func under(err error, at string) error {
-	var own *tiering.Error
-	if !errors.As(err, &own) {
-		return err
-	}
-	e := *own
-	e.Pointer = at + e.Pointer
-	e.Faults = nil
-	for _, f := range own.Faults {
-		e.Faults = append(e.Faults, tiering.Fault{Pointer: at + f.Pointer, Detail: f.Detail})
-	}
-	return &e
 }
 
 // rememberedResult is the outcome of one memory of a list.

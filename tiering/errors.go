@@ -214,6 +214,22 @@ func Unprocessablef(pointer, format string, args ...any) *Error {
 	return &Error{Code: CodeInvalid, Unprocessable: true, Pointer: pointer, Detail: fmt.Sprintf(format, args...)}
 }
 
+// Below moves what err says of a part of a document under the pointer of that
+// part: its Pointer and those of its Faults. Any other error stays as it is.
+func Below(err error, pointer string) error {
+	var fault *Error
+	if !errors.As(err, &fault) {
+		return err
+	}
+	moved := *fault
+	moved.Pointer = pointer + fault.Pointer
+	moved.Faults = nil
+	for _, f := range fault.Faults {
+		moved.Faults = append(moved.Faults, Fault{Pointer: pointer + f.Pointer, Detail: f.Detail})
+	}
+	return &moved
+}
+
 // Errorf returns an error of the code with a formatted detail.
 func Errorf(code Code, format string, args ...any) *Error {
 	return &Error{Code: code, Detail: fmt.Sprintf(format, args...)}

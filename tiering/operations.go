@@ -22,6 +22,9 @@ type Operations interface {
 	// ConfirmClock accepts a clock that jumped, and lets the moves that it
 	// parked go on.
 	ConfirmClock(ctx context.Context) error
+	// Embedding, MigrateEmbedding and DropVectors are of the whole node: they need
+	// the default tenant.
+	//
 	// Embedding says whose vectors recall searches, and how far a change is.
 	Embedding(ctx context.Context) (*EmbeddingStatus, error)
 	// MigrateEmbedding begins to make the vectors of the embedder to, a URL as
@@ -30,8 +33,8 @@ type Operations interface {
 	// to go back is the same call with its URL. To name the one that is searched
 	// ends a change that is under way.
 	MigrateEmbedding(ctx context.Context, to string) (*EmbeddingStatus, error)
-	// DropVectors removes the vectors of a space that nobody searches, and tells
-	// how many there were.
+	// DropVectors removes the vectors of a space that an embedder made and nobody
+	// searches, and tells how many there were.
 	DropVectors(ctx context.Context, space string) (int64, error)
 }
 

@@ -101,7 +101,9 @@ type embedDrop struct {
 	connectFlags
 }
 
-func (*embedDrop) Help() string { return examples("tierd embed drop own:my-model:3") }
+func (*embedDrop) Help() string {
+	return "Vectors that callers brought stay with their memories.\n\n" + examples("tierd embed drop openai:nomic-embed-text:768:4a1f09c2d8e7b653")
+}
 
 func (c *embedDrop) Run(ctx context.Context, p *process) error {
 	service, err := c.dial(p)

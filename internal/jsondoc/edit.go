@@ -2,7 +2,6 @@ package jsondoc
 
 import (
 	"encoding/json"
-	"errors"
 	"fmt"
 	"slices"
 
@@ -125,23 +124,12 @@ func parseEditOp(op tiering.EditOp, at string) (edit, error) {
 		return e, tiering.Unprocessablef(at, "%s needs %s", op.Op, member)
 	}
 	if e.operand, err = Compact(raw); err != nil {
-		return e, under(err, at+"/"+member)
+		return e, tiering.Below(err, at+"/"+member)
 	}
 	if kind := KindOf(e.operand); kind != Number && (op.Op == opIncrement || op.Op == opMax || op.Op == opMin) {
 		return e, tiering.Unprocessablef(at+"/"+member, "%s takes a number, not %s", op.Op, kind)
 	}
 	return e, nil
-}
-
-// under moves the place of a fault in a value to where the value stands.
-func under(err error, at string) error {
-	var fault *tiering.Error
-	if !errors.As(err, &fault) {
-		return err
-	}
-	moved := *fault
-	moved.Pointer = at + fault.Pointer
-	return &moved
 }
 
 // edit applies one operation.

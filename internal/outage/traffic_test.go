@@ -41,8 +41,10 @@ type traffic struct {
 
 // written is what one writer was acknowledged, in order.
 type written struct {
-	mu      sync.Mutex
-	version int64
+	mu sync.Mutex
+	// least is what every read that begins now has to show. A write that hot did
+	// not take may be hidden by what another daemon has there, and says so.
+	least   int64
 	digests []tiering.Digest
 	retried int
 }
@@ -89,7 +91,9 @@ func (tr *traffic) write(i int) {
 					tr.t.Errorf("a receipt: %v", err)
 				}
 				w.mu.Lock()
-				w.version, w.digests = rc.Version, append(w.digests, rc.Digest)
+				if w.digests = append(w.digests, rc.Digest); rc.Hot || tr.n.beside == nil {
+					w.least = rc.Version
+				}
 				w.mu.Unlock()
 				break
 			}
@@ -103,14 +107,14 @@ func (tr *traffic) write(i int) {
 	}
 }
 
-// readBack reads the writers' keys: never below what was acknowledged before
-// the read was sent, unless it is said.
+// readBack reads the writers' keys: never below what had to be seen when the
+// read was sent, unless it is said.
 func (tr *traffic) readBack() {
 	for n := 0; !tr.stop.Load(); n++ {
 		i := n % writers
 		w := &tr.acked[i]
 		w.mu.Lock()
-		least := w.version
+		least := w.least
 		w.mu.Unlock()
 		a := tr.n.call("GET", "/v1/state/"+space+"/"+tr.key(i), "")
 		switch {

@@ -2,6 +2,7 @@ package lifecycle
 
 import (
 	"context"
+	neturl "net/url"
 	"sync"
 	"time"
 
@@ -96,8 +97,13 @@ func (e *Embedders) Current() vector.Embedder {
 
 // Migrate makes url the embedder that is to take over. The one that is searched
 // now stays until every memory has a vector of the new one; to name that one
-// ends a migration that is under way.
+// ends a migration that is under way. Which variable of the environment goes to a
+// server only the daemon's own configuration may say: whoever may call this could
+// have any of them sent anywhere.
 func (e *Embedders) Migrate(ctx context.Context, url string) error {
+	if u, err := neturl.Parse(url); err == nil && u.Query().Has("api_key_env") && url != e.own {
+		return tiering.Unprocessablef("/embedder", "api_key_env is for the daemon's own --embed: put the key into TIERD_EMBED_API_KEY, or start the daemons with this URL")
+	}
 	if _, err := e.Open(url); err != nil {
 		return err
 	}

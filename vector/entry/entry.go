@@ -75,7 +75,7 @@ func (m *Maker) Make(ctx context.Context, doc []byte) (*tiering.MemoryEntry, err
 func (m *Maker) words(body tiering.MemoryBody) *tiering.MemoryEntry {
 	d := m.Analyzer.Terms(Text(body))
 	e := &tiering.MemoryEntry{
-		Analyzer: text.Version, Length: d.Length, TextHash: tiering.DigestOf([]byte(body.Text)),
+		Analyzer: text.Version, Length: d.Length, TextHash: tiering.DigestOf([]byte(Text(body))),
 		Type: body.Type, Agent: body.Agent, App: body.App, Session: body.Session, Speaker: body.Speaker(),
 		At: body.OccurredAt, Until: body.EndedAt, Importance: body.Importance, Uses: body.Uses, UsedAt: body.UsedAt,
 		Ends: body.ValidTo, Links: body.Links, Status: tiering.IndexIndexed,
