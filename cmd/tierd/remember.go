@@ -115,6 +115,9 @@ func (c *recallCommand) Run(ctx context.Context, p *process) error {
 		Namespaces: strings.Split(c.NS, ","), Query: c.Query, K: c.K, User: c.User, Agent: c.Agent, App: c.App, Session: c.Session,
 		Since: c.Since.at, Until: c.Until.at, Mode: tiering.RecallMode(c.Mode), Deep: c.Deep, Superseded: c.Superseded,
 	}
+	if c.K < 1 || c.K > tiering.MaxRecall {
+		return usagef("-k %d: use 1 to %d", c.K, tiering.MaxRecall)
+	}
 	for _, ns := range q.Namespaces {
 		if err := tiering.ValidateNamespace(ns); err != nil {
 			return usagef("%v", detailOf(err))
