@@ -67,12 +67,9 @@ type Superseded struct {
 	Version                // without its body
 	Current      bool      // the deletion that stands
 	SupersededAt time.Time // when the next version was committed; zero when Current
-	// Newer counts version rows above it, and the head's version also when its
-	// bytes are in cold alone; others in cold alone are not counted.
-	Newer      int64
-	KeyDeleted bool // the head is a tombstone
-	Pinned     bool
-	Copies     int // verified copies of the best finished segment that holds it
+	KeyDeleted   bool      // the head is a tombstone
+	Pinned       bool
+	Copies       int // verified copies of the best finished segment that holds it
 }
 
 // Merger rewrites the catalog when segments are rewritten. It is fenced as

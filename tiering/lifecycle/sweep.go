@@ -173,7 +173,7 @@ func (s *sweeper) retire(ctx context.Context) error {
 			}
 			a := p.Plan(s.now, tiering.VersionMeta{
 				Version: v.Version.Version, Op: v.Op, Current: v.Current, UpdatedAt: v.At, SupersededAt: v.SupersededAt,
-				Pinned: v.Pinned, InWarm: true, InCold: v.Copies > 0, Copies: v.Copies, Newer: v.Newer, KeyDeleted: v.KeyDeleted,
+				Pinned: v.Pinned, InWarm: true, InCold: v.Copies > 0, Copies: v.Copies, KeyDeleted: v.KeyDeleted,
 			})
 			if a.Move != tiering.MoveRetire || !a.Ready(s.now) {
 				s.count(a)

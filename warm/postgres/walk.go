@@ -74,7 +74,6 @@ const walkPage = `SELECT v.kid, n.tenant, n.name, h.id, h.op, h.version, h.updat
 		(SELECT a.at FROM version a WHERE a.kid = v.kid AND a.version > v.version ORDER BY a.version LIMIT 1),
 		(SELECT max((g.copy0 = 'verified')::int + (g.copy1 = 'verified')::int) FROM location l JOIN segment g ON g.name = l.segment
 			WHERE l.tenant = n.tenant AND l.namespace = n.name AND l.id = h.id AND v.version BETWEEN l.min_version AND l.max_version AND g.state = 'finished'),
-		(SELECT count(*) FROM version a WHERE a.kid = v.kid AND a.version > v.version) + (NOT EXISTS (SELECT 1 FROM version a WHERE a.kid = v.kid AND a.version = h.version))::int,
 		` + versionColumns + `
 	FROM version v JOIN head h ON h.kid = v.kid JOIN namespace n ON n.nid = h.nid
 	WHERE (v.kid, v.version) > ($1, $2) AND v.kid <= $3 AND (v.version <> h.version OR h.op > 1)
@@ -86,12 +85,12 @@ func superseded(ctx context.Context, q querier, at *versionPlace, end int64, lim
 	return each(ctx, q, walkPage, []any{at.kid, at.version, end, limit}, func(row pgx.Rows) error {
 		var key tiering.Key
 		var id []byte
-		var kid, head, updated, newer int64
+		var kid, head, updated int64
 		var op, f int16
 		var next *int64
 		var copies *int
 		var v versionScan
-		if err := row.Scan(append([]any{&kid, &key.Tenant, &key.Namespace, &id, &op, &head, &updated, &f, &next, &copies, &newer}, v.into()...)...); err != nil {
+		if err := row.Scan(append([]any{&kid, &key.Tenant, &key.Namespace, &id, &op, &head, &updated, &f, &next, &copies}, v.into()...)...); err != nil {
 			return err
 		}
 		key.ID = string(id)
@@ -104,9 +103,9 @@ func superseded(ctx context.Context, q querier, at *versionPlace, end int64, lim
 		case v.version == head:
 			out.Current = true
 		case next != nil:
-			out.Newer, out.SupersededAt = newer, fromMicros(*next)
+			out.SupersededAt = fromMicros(*next)
 		default:
-			out.Newer, out.SupersededAt = newer, fromMicros(updated)
+			out.SupersededAt = fromMicros(updated)
 		}
 		*rows = append(*rows, out)
 		return nil

@@ -80,26 +80,14 @@ const walkPage = `SELECT v.kid, n.tenant, n.name, h.id, h.op, h.version, h.updat
 // superseded appends up to limit rows behind at, of keys up to end, and moves
 // at to the last of them.
 func (c *conn) superseded(ctx context.Context, at *versionPlace, end int64, limit int, rows *[]warm.Superseded) error {
-	var kid, newer int64
 	return c.each(ctx, walkPage, []any{at.kid, at.version, end, int64(limit)}, func(v []driver.Value) error {
 		key := tiering.Key{Tenant: text(v[1]), Namespace: text(v[2]), ID: string(blob(v[3]))}
 		row := warm.Superseded{Version: scanVersion(key, v[10:]), KeyDeleted: num(v[4]) > 1, Pinned: num(v[7])&flagPinned != 0, Copies: int(num(v[9]))}
 		head := num(v[5])
 		*at = versionPlace{kid: num(v[0]), version: row.Version.Version}
-		// The rows of a key come one after the other, so that they are counted
-		// once, in the same snapshot: this statement is still open.
-		if newer--; at.kid != kid {
-			kid = at.kid
-			var err error
-			if newer, err = c.number(`SELECT count(*) + NOT EXISTS (SELECT 1 FROM version WHERE kid = ?1 AND version = ?3)
-				FROM version WHERE kid = ?1 AND version > ?2`, kid, row.Version.Version, head); err != nil {
-				return err
-			}
-		}
 		if row.Version.Version == head {
 			row.Current = true
 		} else {
-			row.Newer = newer
 			row.SupersededAt = fromMicros(num(v[6]))
 			if v[8] != nil {
 				row.SupersededAt = fromMicros(num(v[8]))

@@ -87,7 +87,6 @@ func testWalk(t *testing.T, h Harness) {
 				t.Fatalf("the walk shows %+v, the row is %+v", r.Version, v)
 			}
 			equal(f, "superseded at", r.SupersededAt, made[i+1])
-			equal(f, "newer", r.Newer, int64(2-i))
 			equal(f, "current", r.Current, false)
 			equal(f, "key deleted", r.KeyDeleted, false)
 			equal(f, "pinned", r.Pinned, false)
@@ -103,7 +102,6 @@ func testWalk(t *testing.T, h Harness) {
 		equal(f, "the walk after a delete", names(rows), "acme:notes/k@1 acme:notes/k@2 acme:notes/k@3 acme:notes/k@4")
 		for i, r := range rows {
 			equal(f, "key deleted", r.KeyDeleted, true)
-			equal(f, "newer", r.Newer, int64(3-i))
 			equal(f, "current", r.Current, i == 3)
 		}
 		equal(f, "the last document was superseded at", rows[2].SupersededAt, deleted.UpdatedAt)
@@ -146,8 +144,6 @@ func testWalk(t *testing.T, h Harness) {
 			t.Fatalf("version 1 counts as superseded at %v, version 2 was made at %v", at, made[1])
 		}
 		equal(f, "version 3 was superseded at", rows[1].SupersededAt, made[3])
-		equal(f, "newer than version 1: one row, and the demoted head", rows[0].Newer, 2)
-		equal(f, "newer than version 3: the demoted head", rows[1].Newer, 1)
 	})
 	t.Run("the deletion that stands retires, and then its tombstone goes", func(t *testing.T) {
 		f := setup(t, h)
