@@ -61,7 +61,11 @@ func (r *Router) namespace(ctx context.Context, ns string) (*tiering.NamespaceIn
 	if !p.known {
 		return nil, tiering.Errorf(tiering.CodeNotFound, "namespace %q does not exist", ns)
 	}
-	return &tiering.NamespaceInfo{Name: ns, Version: p.version, Policy: p.Policy}, nil
+	state, err := r.queryIndexState(ctx, ns, p.Policy)
+	if err != nil {
+		return nil, err
+	}
+	return &tiering.NamespaceInfo{Name: ns, Version: p.version, Policy: p.Policy, QueryIndexState: state}, nil
 }
 
 // SetNamespace creates or replaces a policy. A kind or class left out stays as
@@ -116,7 +120,26 @@ func (r *Router) setNamespace(ctx context.Context, ns string, p tiering.Policy, 
 	if err != nil {
 		return nil, err
 	}
-	return &tiering.NamespaceInfo{Name: ns, Version: rc.Version, Policy: p.WithDefaults()}, nil
+	info := &tiering.NamespaceInfo{Name: ns, Version: rc.Version, Policy: p.WithDefaults()}
+	// The policy stands, whatever is heard of its index.
+	info.QueryIndexState, _ = r.queryIndexState(ctx, ns, info.Policy)
+	return info, nil
+}
+
+// queryIndexState says how far the index is that a policy asks for.
+func (r *Router) queryIndexState(ctx context.Context, ns string, p tiering.Policy) (tiering.QueryIndexState, error) {
+	store, ok := warm.As[warm.QueryIndexer](r.Warm)
+	if !ok || !p.Indexed() {
+		return "", nil
+	}
+	ready, err := store.QueryIndexed(ctx, r.who.Tenant, ns)
+	switch {
+	case err != nil:
+		return "", tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	case ready:
+		return tiering.QueryIndexReady, nil
+	}
+	return tiering.QueryIndexBuilding, nil
 }
 
 // stopQueryIndex keeps queries from an index of ns, where there is one.

@@ -213,3 +213,59 @@ func TestAnIndexIsStoppedBeforeItsPolicyEnds(t *testing.T) {
 		})
 	}
 }
+
+// indexed is a store with indexes by content.
+type indexed struct {
+	warm.Store
+	ready map[string]bool
+	err   error
+}
+
+func (s *indexed) Unwrap() warm.Store { return s.Store }
+func (s *indexed) ListEverywhere(context.Context, string, tiering.Key, int) ([]warm.Current, error) {
+	return nil, nil
+}
+func (s *indexed) IndexQueries(context.Context, []tiering.Key) error { return nil }
+func (s *indexed) StopQueryIndex(_ context.Context, _, ns string) error {
+	s.ready[ns] = false
+	return s.err
+}
+func (s *indexed) QueryIndexed(_ context.Context, _, ns string) (bool, error) {
+	return s.ready[ns], s.err
+}
+
+// A namespace tells how far the index is that its policy asks for.
+func TestANamespaceTellsHowFarItsIndexIs(t *testing.T) {
+	store := &indexed{ready: map[string]bool{}}
+	w := open(t, setup{config: func(c *Config) { store.Store, c.Warm = c.Warm, store }})
+	state := func() tiering.QueryIndexState {
+		t.Helper()
+		n, err := w.r.Namespace(w.ctx, space)
+		w.no(err)
+		return n.QueryIndexState
+	}
+	set := func(p tiering.Policy, want tiering.QueryIndexState) {
+		t.Helper()
+		n, err := w.r.SetNamespace(w.ctx, space, p, nil)
+		w.no(err)
+		if n.QueryIndexState != want || state() != want {
+			t.Errorf("with query_index %t: %q, then %q, want %q", p.QueryIndex, n.QueryIndexState, state(), want)
+		}
+	}
+	set(tiering.Policy{}, "")
+	set(tiering.Policy{QueryIndex: true}, tiering.QueryIndexBuilding)
+	store.ready[space] = true
+	set(tiering.Policy{QueryIndex: true, MaxSize: 1000}, tiering.QueryIndexReady)
+	store.err = tiering.Errorf(tiering.CodeUnavailable, "away")
+	if _, err := w.r.Namespace(w.ctx, space); !tiering.Retryable(err) {
+		t.Errorf("where nobody knows it answers %v", err)
+	}
+	store.err = nil
+	set(tiering.Policy{}, "")
+
+	plain := open(t, setup{})
+	plain.policy(space, tiering.Policy{QueryIndex: true})
+	if n, err := plain.r.Namespace(plain.ctx, space); err != nil || n.QueryIndexState != "" {
+		t.Errorf("where there are no indexes: %+v, %v", n, err)
+	}
+}

@@ -130,10 +130,12 @@ func documentSchemas(c map[string]*huma.Schema) {
 // nodeSchemas are what answers about namespaces, keys, errors and the node hold.
 func nodeSchemas(c map[string]*huma.Schema) {
 	deleted := may("deleted", "The namespace was deleted; its name, kind and class stay.", boolean())
+	indexState := may("query_index_state", "How far the index is that query_index asks for: queries use it once it is ready. Not there where none is asked for, on SQLite, and in lists.",
+		enum("building", "ready"))
 	c["NamespaceInfo"] = object("A namespace with its policy in force.", join([]property{
 		must("name", "The namespace.", str()),
 		must("version", "Of the policy: its ETag.", integer(0)),
-	}, policyProperties(), []property{deleted})...)
+	}, policyProperties(), []property{deleted, indexState})...)
 	c["NamespaceList"] = object("All namespaces.", must("items", "The namespaces.", list(ref("NamespaceInfo"))))
 	c["APIKey"] = object("An API key.",
 		must("id", "Its id, which is no secret.", str()),

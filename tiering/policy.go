@@ -280,7 +280,19 @@ type NamespaceInfo struct {
 	Name    string `json:"name"`
 	Version int64  `json:"version"` // of the policy; the ETag
 	Policy
+	// QueryIndexState says how far the index is that the policy asks for; "" where
+	// it asks for none, where the warm tier has no such indexes, and in lists.
+	QueryIndexState QueryIndexState `json:"query_index_state,omitempty"`
 }
+
+// QueryIndexState is how far the index by content of a namespace is.
+type QueryIndexState string
+
+// An index is used by queries once it is ready; until then they read as without.
+const (
+	QueryIndexBuilding QueryIndexState = "building"
+	QueryIndexReady    QueryIndexState = "ready"
+)
 
 // String returns the name and class.
 func (n NamespaceInfo) String() string { return fmt.Sprintf("%s (%s %s)", n.Name, n.Class, n.Kind) }

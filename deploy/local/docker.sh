@@ -1,9 +1,13 @@
 # shellcheck shell=bash
-# Redis and PostgreSQL as containers, where a Docker engine answers. They use
+# Redis, PostgreSQL and PgBouncer as containers, where a Docker engine answers. They use
 # the host's network, as the processes do, so this is for Linux.
 
 readonly REDIS_IMAGE=${REDIS_IMAGE:-redis:8}
 readonly POSTGRES_IMAGE=${POSTGRES_IMAGE:-pgvector/pgvector:pg17}
+readonly PGBOUNCER_IMAGE=${PGBOUNCER_IMAGE:-edoburu/pgbouncer:v1.24.1-p1} # pulled where it is started
+
+# What a server's container needs beside the options of all of them.
+CONTAINER_OPTIONS=()
 
 pull_images() {
 	local image
@@ -26,7 +30,7 @@ launch_container() {
 	docker run -d --name "$(container "$name")" --network host --user "$(id -u):$(id -g)" \
 		-v "$SERVICES_DIR/data/$name:$DATA_IN_TREE" -e PGDATA="$DATA_IN_TREE/cluster" \
 		-e POSTGRES_USER=tierd -e POSTGRES_HOST_AUTH_METHOD=trust \
-		-e POSTGRES_INITDB_ARGS="${INITDB_OPTIONS[*]}" \
+		-e POSTGRES_INITDB_ARGS="${INITDB_OPTIONS[*]}" "${CONTAINER_OPTIONS[@]}" \
 		"$image" "$@" >/dev/null
 }
 

@@ -1,11 +1,12 @@
 # shellcheck shell=bash
-# What is slow to fetch: a Debian tree that holds Redis and PostgreSQL, and
-# MinIO built from source. Both are kept in $SERVICES_CACHE, never changed once
+# What is slow to fetch: a Debian tree that holds Redis, PostgreSQL and PgBouncer,
+# and MinIO built from source. Both are kept in $SERVICES_CACHE, never changed once
 # they stand, and shared by every folder of services on the machine.
 
 readonly SUITE=trixie # the first Debian with Redis 8 and PostgreSQL 17 + pgvector
 readonly MINIO=github.com/minio/minio@v0.0.0-20260212201848-7aac2a2c5b7c
-readonly TREE=$SERVICES_CACHE/$SUITE
+readonly PACKAGES=ca-certificates,redis-server,redis-sentinel,postgresql-17-pgvector,pgbouncer
+readonly TREE=$SERVICES_CACHE/$SUITE-2 # counted on whenever PACKAGES changes
 readonly MINIO_BINARY=$SERVICES_CACHE/bin/minio-${MINIO##*-}
 
 install_all() {
@@ -27,10 +28,9 @@ install_tree() {
 	need_commands debootstrap curl flock unshare setpriv
 	local mirror unfinished=$SERVICES_CACHE/unfinished
 	mirror=$(debian_mirror)
-	say "installing Debian $SUITE with redis-server and postgresql-17-pgvector from $mirror (1 to 3 minutes)"
+	say "installing Debian $SUITE with Redis, PostgreSQL and PgBouncer from $mirror (1 to 3 minutes)"
 	rm -rf --one-file-system "$unfinished" "$TREE"
-	http_proxy=$(apt_proxy) debootstrap --variant=minbase \
-		--include=ca-certificates,redis-server,redis-sentinel,postgresql-17-pgvector \
+	http_proxy=$(apt_proxy) debootstrap --variant=minbase --include="$PACKAGES" \
 		"$SUITE" "$unfinished" "$mirror" >"$SERVICES_CACHE/debootstrap.log" 2>&1 ||
 		die "debootstrap failed: see $SERVICES_CACHE/debootstrap.log and $unfinished/debootstrap/debootstrap.log"
 	rm -rf "$unfinished"/var/cache/apt/* "$unfinished"/var/lib/apt/lists/*

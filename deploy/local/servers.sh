@@ -13,7 +13,7 @@ members() {
 	all) echo redis postgres minio minio-backup ;;
 	sentinel) echo redis-primary redis-replica sentinel-1 sentinel-2 sentinel-3 ;;
 	cluster) echo cluster-1 cluster-2 cluster-3 ;;
-	redis | postgres | minio | minio-backup | redis-primary | redis-replica | sentinel-[123] | cluster-[123]) echo "$1" ;;
+	redis | postgres | pgbouncer | minio | minio-backup | redis-primary | redis-replica | sentinel-[123] | cluster-[123]) echo "$1" ;;
 	*) die "there is no server or group $1" ;;
 	esac
 }
@@ -31,6 +31,7 @@ launch_server() {
 			--cluster-node-timeout 2000 --cluster-require-full-coverage no
 		;;
 	postgres) launch_postgres ;;
+	pgbouncer) launch_pgbouncer ;;
 	minio*) launch_minio "$name" ;;
 	esac
 }
@@ -75,6 +76,35 @@ launch_postgres() {
 	launch_in_tree postgres postgres "$bin/postgres" -D "$cluster" "${options[@]}"
 }
 
+# PgBouncer hands out a connection of PostgreSQL for a transaction at a time, to
+# any role and for every database there.
+launch_pgbouncer() {
+	local config=$SERVICES_DIR/data/pgbouncer/pgbouncer.ini
+	cat >"$config" <<-END
+		[databases]
+		* = host=127.0.0.1 port=$(port postgres)
+		[pgbouncer]
+		listen_addr = 127.0.0.1
+		listen_port = $(port pgbouncer)
+		unix_socket_dir =
+		auth_type = trust
+		auth_user = tierd
+		auth_dbname = postgres
+		pool_mode = transaction
+		default_pool_size = 8
+		server_idle_timeout = 2
+		max_client_conn = 500
+	END
+	chmod 644 "$config"
+	CONTAINER_OPTIONS=(--entrypoint /usr/bin/pgbouncer --user 65534:65534)
+	if with_docker; then
+		launch_container pgbouncer "$PGBOUNCER_IMAGE" "$DATA_IN_TREE/pgbouncer.ini"
+	else
+		launch_in_tree pgbouncer postgres pgbouncer "$DATA_IN_TREE/pgbouncer.ini"
+	fi
+	CONTAINER_OPTIONS=()
+}
+
 launch_minio() {
 	launch "$1" env MINIO_ROOT_USER=tierd MINIO_ROOT_PASSWORD="$(secret)" MINIO_BROWSER=off MINIO_UPDATE=off \
 		"$MINIO_BINARY" server "$SERVICES_DIR/data/$1" --address "127.0.0.1:$(port "$1")" --quiet
@@ -97,6 +127,7 @@ answers() {
 	case $1 in
 	redis* | sentinel-* | cluster-*) redis_answers "$(port "$1")" ;;
 	postgres) client postgres pg_isready -q -h 127.0.0.1 -p "$(port postgres)" -U tierd ;;
+	pgbouncer) client postgres psql -q -h 127.0.0.1 -p "$(port pgbouncer)" -U tierd -d postgres -c 'SELECT 1' >/dev/null 2>&1 ;;
 	minio*) curl -sf -m 2 -o /dev/null "http://127.0.0.1:$(port "$1")/minio/health/live" ;;
 	esac
 }

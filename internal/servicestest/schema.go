@@ -44,3 +44,19 @@ func SQL(t testing.TB, databaseURL, statements string) {
 		t.Fatal(err)
 	}
 }
+
+// Number asks the database that a URL names for one number.
+func Number(t testing.TB, databaseURL, query string) (n int64) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
+	defer cancel()
+	c, err := pgx.Connect(ctx, databaseURL)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close(ctx)
+	if err := c.QueryRow(ctx, query).Scan(&n); err != nil {
+		t.Fatal(err)
+	}
+	return n
+}

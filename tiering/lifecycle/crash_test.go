@@ -65,6 +65,18 @@ type mortalStore struct {
 	*life
 }
 
+func (m mortalStore) StartErase(ctx context.Context, e warm.Erasure) error {
+	return m.change(func() error { return m.Store.StartErase(ctx, e) })
+}
+
+func (m mortalStore) EraseKeys(ctx context.Context, id string, limit int) (e warm.Erasure, more bool, err error) {
+	err = m.change(func() (err error) {
+		e, more, err = m.Store.EraseKeys(ctx, id, limit)
+		return err
+	})
+	return e, more, err
+}
+
 func (m mortalStore) StartSegment(ctx context.Context, s tiering.SegmentInfo) error {
 	return m.change(func() error { return m.Store.StartSegment(ctx, s) })
 }

@@ -162,6 +162,14 @@ func (l *Lineage) cut(epoch, tenant string) int64 {
 	return 0
 }
 
+// floor is below every version that the last life made, and not below any other.
+func (l *Lineage) floor() int64 {
+	if n := len(l.markers); n > 0 {
+		return l.markers[n-1].Floor
+	}
+	return 0
+}
+
 // tip is the last life.
 func (l *Lineage) tip() string { return l.epochs[len(l.epochs)-1] }
 

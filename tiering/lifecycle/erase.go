@@ -45,7 +45,7 @@ type erasing struct {
 	// Of the holder of erasures.running:
 	fillsEnd time.Time       // from then on no fill of hot is under way that began before the erase
 	clean    map[string]bool // segments that were searched in vain
-	past     map[tiering.Key]past
+	past     pasts
 }
 
 // Erase makes a subject of the tenant disappear from every tier, or counts
@@ -242,7 +242,7 @@ func (e *Engine) state(id string) *erasing {
 	}
 	s := e.erasures.m[id]
 	if s == nil {
-		s = &erasing{clean: map[string]bool{}, past: map[tiering.Key]past{}}
+		s = &erasing{clean: map[string]bool{}, past: pasts{}}
 		e.erasures.m[id] = s
 	}
 	return s

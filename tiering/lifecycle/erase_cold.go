@@ -15,10 +15,15 @@ import (
 // the catalog does not know, left in a bucket by an earlier life of the store.
 // So it looks through the tenant's segments, and through the lists of both
 // buckets, until a pass finds nothing to do.
+//
+// What others had under a user's keys goes first: see passPast.
 func (x *eraser) cleanCold(ctx context.Context) error {
+	if err := x.finishMarked(ctx, x.er.Selector.Tenant); err != nil {
+		return err
+	}
 	for {
 		worked := false
-		for _, pass := range []func(context.Context) (bool, error){x.pass, x.passPast, x.passStrangers} {
+		for _, pass := range []func(context.Context) (bool, error){x.passWaiting, x.passPast, x.passStrangersPast, x.pass, x.passStrangers} {
 			var err error
 			if worked, err = pass(ctx); err != nil {
 				return err
@@ -31,6 +36,31 @@ func (x *eraser) cleanCold(ctx context.Context) error {
 			return nil
 		}
 	}
+}
+
+// passWaiting removes the segments of a user's tenant that are not finished: what
+// others had under a key that went whole may be in them, and a rebuild reads an
+// object as long as it is there. What replaced them is searched.
+func (x *eraser) passWaiting(ctx context.Context) (worked bool, err error) {
+	if x.er.Selector.User == "" {
+		return false, nil
+	}
+	var waiting []tiering.SegmentInfo
+	err = x.eachSegment(ctx, x.er.Selector.Tenant, "", func(s tiering.SegmentInfo) error {
+		if s.State == tiering.SegmentDeleting {
+			waiting = append(waiting, s)
+		}
+		return nil
+	})
+	for _, s := range waiting {
+		if err := errors.Join(err, x.renew(ctx)); err != nil {
+			return false, err
+		}
+		if err := x.remove(ctx, s.Name); err != nil {
+			return false, err
+		}
+	}
+	return len(waiting) > 0, err
 }
 
 // pass goes through the tenant's segments once.
@@ -103,11 +133,6 @@ func (x *eraser) cleanSegment(ctx context.Context, s tiering.SegmentInfo) error 
 		}
 		return x.remove(ctx, s.Name)
 	}
-	if s.State == tiering.SegmentDeleting && x.er.Selector.User != "" {
-		// What others had under a key that went whole may be in it, and a rebuild
-		// reads it as long as it is there. What replaced it is searched.
-		return x.remove(ctx, s.Name)
-	}
 	src, err := x.openEither(ctx, s.Name)
 	lost := errors.Is(err, tiering.ErrGone) || errors.Is(err, tiering.ErrNotFound) || errors.Is(err, tiering.ErrCorrupt)
 	if s.State == tiering.SegmentDeleting && lost {
@@ -116,20 +141,16 @@ func (x *eraser) cleanSegment(ctx context.Context, s tiering.SegmentInfo) error 
 	if err != nil {
 		return err
 	}
-	taken, err := x.taken(ctx, s, src)
+	kept, found, err := split(src, x.mine(src))
 	if err != nil {
 		return err
 	}
-	kept, found, err := split(src, taken)
-	if err != nil {
-		return err
-	}
-	if s.State == tiering.SegmentFinished {
-		unlisted, err := x.look(ctx, s, src, kept)
+	if s.State == tiering.SegmentFinished && x.er.Selector.User != "" {
+		listed, err := x.listed(ctx, s, src)
 		if err != nil {
 			return err
 		}
-		found = found || unlisted
+		found = x.state.past.note(kept, listed) || found
 	}
 	switch {
 	case !found:
@@ -145,44 +166,41 @@ func (x *eraser) cleanSegment(ctx context.Context, s tiering.SegmentInfo) error 
 	return err
 }
 
-// taken returns which records of a segment the order takes; of a segment that a
-// rebuild found an unfinished erase in, whatever any order does.
-func (x *eraser) taken(ctx context.Context, s tiering.SegmentInfo, src *cold.Segment) (func(cold.Record) bool, error) {
-	mine := func(r cold.Record) bool { return x.order.Takes(&Lineage{}, src.Epoch(), r) }
-	if s.Owner != unfinishedErase {
-		return mine, nil
-	}
-	signs, err := x.readSigns(ctx)
-	if err != nil {
-		return nil, err
-	}
-	others := signs.taker(src)
-	return func(r cold.Record) bool { return mine(r) || others.takes(r) }, nil
+// mine returns which records of a segment the order takes.
+func (x *eraser) mine(src *cold.Segment) func(cold.Record) bool {
+	return func(r cold.Record) bool { return x.order.Takes(&Lineage{}, src.Epoch(), r) }
 }
 
 // passStrangers goes through the objects in both buckets that the catalog does
 // not know.
 func (x *eraser) passStrangers(ctx context.Context) (worked bool, err error) {
+	before := formerOwners{rewriter: &x.rewriter}
+	byUser := x.er.Selector.User != ""
+	return x.eachStranger(ctx, func(src *cold.Segment, r cold.Record) bool {
+		return x.mine(src)(r) || byUser && before.takes(ctx, r)
+	}, &before.err, "")
+}
+
+// eachStranger takes records out of the tenant's objects that the catalog does not
+// know, unless asking about them failed. An object is looked at once for each what.
+func (x *eraser) eachStranger(ctx context.Context, taken func(*cold.Segment, cold.Record) bool, failed *error, what string) (worked bool, err error) {
 	objects, err := x.looseObjects(ctx)
 	if err != nil {
 		return false, err
 	}
 	for _, o := range objects {
-		if o.state != "" || x.state.clean[o.name] {
+		if o.state != "" || x.state.clean[what+o.name] {
 			continue
 		}
 		if err := x.renew(ctx); err != nil {
 			return false, err
 		}
-		before := formerOwners{eraser: x}
-		found, err := x.cleanStranger(ctx, o, x.er.Selector.Tenant, func(src *cold.Segment, r cold.Record) bool {
-			return x.order.Takes(&Lineage{}, src.Epoch(), r) || before.takes(ctx, r)
-		})
-		if err = errors.Join(err, before.err); err != nil {
+		found, err := x.cleanStranger(ctx, o, x.er.Selector.Tenant, taken)
+		if err = errors.Join(err, *failed); err != nil {
 			return false, err
 		}
 		worked = worked || found
-		x.state.clean[o.name] = true
+		x.state.clean[what+o.name] = true
 	}
 	return worked, nil
 }

@@ -71,10 +71,11 @@ func (e *Engine) listed(ctx context.Context, s tiering.SegmentInfo, src *cold.Se
 // lists returns what the catalog is to list of the records that are kept of a
 // finished segment: no more than it does. Only where a rebuild found an
 // unfinished erase, what the subject hid is listed with the subject gone: what
-// others had under a key that stands, up to the life's cut.
+// others had under a key that stands, up to the life's cut. While the subject is
+// there it hides them.
 func (w *rewriter) lists(ctx context.Context, s tiering.SegmentInfo, src *cold.Segment, kept []cold.Record) (map[tiering.Key]versions, error) {
 	listed, err := w.listed(ctx, s, src)
-	if err != nil || s.Owner != unfinishedErase {
+	if err != nil || s.Owner != unfinishedErase || w.lease.Name == unfinishedErase {
 		return listed, err
 	}
 	lineage, err := w.readLineage(ctx)

@@ -1,7 +1,9 @@
 package lifecycle_test
 
 import (
+	"errors"
 	"slices"
+	"strconv"
 	"time"
 
 	"pgregory.net/rapid"
@@ -198,6 +200,49 @@ func (m *machine) drawErase(rt *rapid.T) tiering.EraseRequest {
 		r.User = rapid.SampledFrom([]string{"ann", "bob"}).Draw(rt, "who")
 	}
 	return r
+}
+
+// inherit has a key end by itself under one user, unrecorded, and go on under
+// another.
+func (m *machine) inherit(rt *rapid.T, from, to string) {
+	k := m.id(rt)
+	if m.standing()[k].live(m.clock.Now().Add(time.Second)) {
+		m.write(k, row(tiering.OpDelete))
+	}
+	first, second := m.newRow(rt, k), m.newRow(rt, k)
+	first.User, first.Expiry, second.User = from, ttlOf(time.Minute), to
+	m.write(k, first)
+	if rapid.Bool().Draw(rt, "apart") {
+		m.Flush(rt)
+	}
+	m.clock.advance(2 * time.Minute)
+	m.write(k, second)
+	m.Flush(rt)
+}
+
+// LoseErase orders an erase and loses warm before more of it is done: the order
+// alone finishes it, and that brings nothing back.
+func (m *machine) LoseErase(rt *rapid.T) {
+	r := m.drawErase(rt)
+	if r.User != "" && rapid.Bool().Draw(rt, "inherited") {
+		m.inherit(rt, map[string]string{"ann": "bob", "bob": "ann"}[r.User], r.User)
+	}
+	epoch, err := m.store.Epoch(m.ctx)
+	m.no(err)
+	_, last, err := m.store.FeedBounds(m.ctx)
+	m.no(err)
+	sel := warm.Selector{Tenant: tenant, Namespace: r.Namespace, ID: r.ID, Prefix: r.Prefix, User: r.User}
+	o := lifecycle.NewOrder(strconv.Itoa(m.stores)+"-order", sel, epoch, last, m.clock.Now())
+	m.no(errors.Join(firstOf(m.archive.WriteBoth(m.ctx, o.Name(), o.Encode()))...))
+	m.doubt = &r
+	m.Rebuild(rt)
+	m.doubt = nil
+	m.forget(r)
+	m.hidden()
+	m.Check(rt)
+	m.Rebuild(rt)
+	m.Check(rt)
+	m.counts.lostErases.Add(1)
 }
 
 func (m *machine) Erase(rt *rapid.T) {

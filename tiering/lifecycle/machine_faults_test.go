@@ -34,7 +34,7 @@ func (m *machine) Fault(rt *rapid.T) {
 
 // Die has the process die within a move, at one of its changes.
 func (m *machine) Die(rt *rapid.T) {
-	l := &life{left: rapid.IntRange(0, 6).Draw(rt, "changes"), after: rapid.Bool().Draw(rt, "after")}
+	l := &life{left: rapid.IntRange(0, 16).Draw(rt, "changes"), after: rapid.Bool().Draw(rt, "after")}
 	archive := cold.NewArchive(mortalBucket{m.buckets[0], l}, mortalBucket{m.buckets[1], l}, nil)
 	m.interrupted(rt, lifecycle.New(m.config(mortalStore{m.store, l}, archive)), func() {
 		if l.dead {

@@ -28,7 +28,7 @@ import (
 // How many sequences run unless LIFECYCLE_SEQUENCES says otherwise, and from how
 // many on everything has to have happened.
 const (
-	machineSequences     = 1000
+	machineSequences     = 800
 	machineSequencesRace = 20
 	machineEverything    = 500
 )
@@ -105,14 +105,14 @@ func emptyStore(t *testing.T, root string) []byte {
 // machineCounts is what the machines came to, so that none passes because
 // nothing happened.
 type machineCounts struct {
-	sequences, fromCold, old, promoted, merged, collected, rebuilt, lost, erased, resumed, died atomic.Int64
+	sequences, fromCold, old, promoted, merged, collected, rebuilt, lost, erased, resumed, lostErases, died atomic.Int64
 }
 
 func (c *machineCounts) each() map[string]int64 {
 	return map[string]int64{
 		"read from cold": c.fromCold.Load(), "old versions read": c.old.Load(), "promoted": c.promoted.Load(), "rewritten": c.merged.Load(),
 		"records collected": c.collected.Load(), "rebuilt": c.rebuilt.Load(), "changes lost unarchived": c.lost.Load(),
-		"erased": c.erased.Load(), "erasures resumed": c.resumed.Load(), "died halfway": c.died.Load(),
+		"erased": c.erased.Load(), "erasures resumed": c.resumed.Load(), "erasures lost": c.lostErases.Load(), "died halfway": c.died.Load(),
 	}
 }
 
@@ -174,9 +174,11 @@ func newMachine(rt *rapid.T, root string, empty []byte, counts *machineCounts) *
 	}
 	m.archive = cold.NewArchive(m.faults[0], m.faults[1], nil)
 	m.fresh(false)
-	p, err := json.Marshal(machinePolicy)
+	policy := machinePolicy
+	policy.Class = rapid.SampledFrom([]tiering.Class{tiering.ClassPersistent, tiering.ClassSession}).Draw(rt, "class")
+	p, err := json.Marshal(policy)
 	m.no(err)
-	full := machinePolicy.WithDefaults()
+	full := policy.WithDefaults()
 	_, err = m.store.EnsureNamespace(m.ctx, warm.Namespace{Tenant: tenant, Name: "notes", Kind: full.Kind, Class: full.Class})
 	m.no(err)
 	_, err = m.commit(tiering.Key{Tenant: tenant, Namespace: tiering.PolicyNamespace, ID: "notes"}, tiering.Condition{}, put(p))
@@ -194,7 +196,7 @@ func (m *machine) run() {
 		"put": m.Put, "put again": m.Put, "put with life": m.PutMortal, "delete": m.Delete, "touch": m.Touch, "stale": m.Stale,
 		"flush": m.Flush, "pass": m.Pass, "sweep": m.Sweep, "age": m.Age, "old": m.Old, "promote": m.Promote,
 		"merge": m.Merge, "collect": m.Collect, "rebuild": m.Rebuild, "erase": m.Erase, "crash": m.Crash,
-		"orders": m.Orders, "fault": m.Fault, "die": m.Die, "": m.Check,
+		"orders": m.Orders, "lose an erase": m.LoseErase, "fault": m.Fault, "die": m.Die, "": m.Check,
 	})
 	m.settled()
 	m.counts.sequences.Add(1)

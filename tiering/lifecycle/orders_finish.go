@@ -13,7 +13,8 @@ import (
 
 // unfinishedErase owns, in the catalog, the segments in which a rebuild found
 // something that an erase order takes: the erase died with the warm store. The
-// order alone is left to finish it by.
+// order alone is left to finish it by. It is the name of a lease too, under which
+// such a segment is written anew while the subject is in it.
 const unfinishedErase = "unfinished erase"
 
 // ordersEvery is how often the orders in the buckets are held against what may
@@ -98,7 +99,7 @@ func (e *Engine) FinishOrders(ctx context.Context) error {
 		if err != nil || len(found.orders) == 0 {
 			return err
 		}
-		return errors.Join(w.finishSegments(ctx, found), w.finishStrangers(ctx, found))
+		return w.carryOut(ctx, found)
 	})
 }
 
@@ -123,20 +124,59 @@ func (e *Engine) rewriting(ctx context.Context, fn func(context.Context, *rewrit
 	return fn(ctx, &rewriter{e, l})
 }
 
-// finishSegments rewrites the segments that a rebuild marked.
-func (w *rewriter) finishSegments(ctx context.Context, found signs) error {
-	var marked []tiering.SegmentInfo
-	err := w.eachSegment(ctx, "", tiering.SegmentFinished, func(s tiering.SegmentInfo) error {
+// finishMarked carries the orders out if a rebuild marked a segment of the tenant.
+func (w *rewriter) finishMarked(ctx context.Context, tenant string) error {
+	marked, err := w.marked(ctx, tenant)
+	if err != nil || len(marked) == 0 {
+		return err
+	}
+	found, err := w.readSigns(ctx)
+	if err != nil {
+		return err
+	}
+	return w.carryOut(ctx, found)
+}
+
+// carryOut takes what the orders take, but for those whose erasure is under way
+// here. What others had before under a user's keys goes first: his own versions
+// are all that tells a rebuild that nobody before has the key any more.
+func (w *rewriter) carryOut(ctx context.Context, found signs) error {
+	under, err := w.Warm.Erasures(ctx)
+	if err != nil {
+		return err
+	}
+	found.orders = slices.DeleteFunc(found.orders, func(o Order) bool {
+		return slices.ContainsFunc(under, func(e warm.Erasure) bool { return e.ID == o.ID })
+	})
+	blocked, failed := w.takeHidden(ctx, found)
+	if errors.Is(failed, tiering.ErrUnavailable) {
+		return failed
+	}
+	return errors.Join(failed, w.finishSegments(ctx, found, blocked), w.finishStrangers(ctx, found))
+}
+
+// marked are the segments that a rebuild marked: of one tenant, or of all ("").
+func (w *rewriter) marked(ctx context.Context, tenant string) (out []tiering.SegmentInfo, err error) {
+	err = w.eachSegment(ctx, tenant, tiering.SegmentFinished, func(s tiering.SegmentInfo) error {
 		if s.Owner == unfinishedErase {
-			marked = append(marked, s)
+			out = append(out, s)
 		}
 		return nil
 	})
+	return out, err
+}
+
+// finishSegments rewrites the marked segments, but for those of some tenants.
+func (w *rewriter) finishSegments(ctx context.Context, found signs, without map[string]bool) error {
+	marked, err := w.marked(ctx, "")
 	if err != nil {
 		return err
 	}
 	var failed error
 	for _, s := range marked {
+		if without[s.Tenant] {
+			continue
+		}
 		if err := w.renew(ctx); err != nil {
 			return err
 		}
@@ -162,15 +202,12 @@ func (w *rewriter) moveTo(ctx context.Context, s tiering.SegmentInfo, found sign
 // finishStrangers takes what an order takes out of the objects that the catalog
 // does not know. One that cannot be judged does not stop the others.
 func (w *rewriter) finishStrangers(ctx context.Context, found signs) error {
-	objects, err := w.looseObjects(ctx)
+	strangers, err := w.strangers(ctx)
 	if err != nil {
 		return err
 	}
 	var failed error
-	for _, o := range objects {
-		if o.state != "" {
-			continue
-		}
+	for _, o := range strangers {
 		if err := w.renew(ctx); err != nil {
 			return err
 		}
@@ -194,8 +231,11 @@ func (w *rewriter) finishStrangers(ctx context.Context, found signs) error {
 func (e *Engine) rename(ctx context.Context, name string) error {
 	return e.rewriting(ctx, func(ctx context.Context, w *rewriter) error {
 		s, ok, err := w.Warm.Segment(ctx, name)
-		if err != nil || !ok || s.State != tiering.SegmentFinished {
+		switch {
+		case err != nil || !ok || s.State != tiering.SegmentFinished:
 			return err
+		case s.Owner == unfinishedErase:
+			return w.finishMarked(ctx, s.Tenant)
 		}
 		found, err := w.readSigns(ctx)
 		if err != nil {

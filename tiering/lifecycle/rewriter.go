@@ -11,7 +11,8 @@ import (
 
 // rewriter puts segments of fewer records, or of another name, in the place of
 // segments, under the eraser's lease and without grace: what it replaces may
-// hold what was erased.
+// hold what was erased. One that still holds it afterwards is written under the
+// lease that is named as the mark of such segments is: so it stays marked.
 //
 // An object is never just deleted: its name is occupied, so that no upload of
 // it that is still on its way lands afterwards.
@@ -79,7 +80,7 @@ func (w *rewriter) replace(ctx context.Context, s tiering.SegmentInfo, src *cold
 		return "", err
 	}
 	to := tiering.SegmentInfo{
-		Name: w.Archive.Name(now, w.lease.Token), Tenant: s.Tenant, State: tiering.SegmentStarted, Owner: eraseLease, Token: w.lease.Token, Started: now,
+		Name: w.Archive.Name(now, w.lease.Token), Tenant: s.Tenant, State: tiering.SegmentStarted, Owner: w.lease.Name, Token: w.lease.Token, Started: now,
 	}
 	if err := w.Warm.StartSegment(ctx, to); err != nil {
 		return "", err

@@ -4,6 +4,7 @@
 package warmtest
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -41,8 +42,8 @@ type Harness struct {
 	Settle func(t *testing.T, s warm.Store)
 }
 
-// Run runs the whole suite, an area a subtest.
-func Run(t *testing.T, h Harness) {
+// Run runs the whole suite, an area a subtest; where areas are named, those alone.
+func Run(t *testing.T, h Harness, only ...string) {
 	areas := []struct {
 		name string
 		run  func(*testing.T, Harness)
@@ -81,8 +82,15 @@ func Run(t *testing.T, h Harness) {
 		{"racing", testRacing},
 		{"machine", testMachine},
 	}
+	ran := 0
 	for _, a := range areas {
-		t.Run(a.name, func(t *testing.T) { a.run(t, h) })
+		if len(only) == 0 || slices.Contains(only, a.name) {
+			ran++
+			t.Run(a.name, func(t *testing.T) { a.run(t, h) })
+		}
+	}
+	if len(only) > 0 && ran != len(only) {
+		t.Errorf("of the areas %q there are %d", only, ran)
 	}
 }
 
