@@ -191,64 +191,6 @@ func (x *Index) Count(ctx context.Context, s vector.Scope, upTo int) (n int, err
 	return n, nil
 }
 
-// Around implements vector.Index.
-func (x *Index) Around(ctx context.Context, s vector.Scope, hits []vector.Hit) (out []vector.Adjacent, err error) {
-	nids, err := x.nids(ctx, s)
-	if err != nil {
-		return nil, err
-	}
-	type member struct {
-		hit vector.Hit
-		in  bool
-	}
-	lines := map[[2]string][]member{} // by namespace and session
-	for _, nid := range nids {
-		var sessions []string
-		var tids []int64
-		for _, h := range hits {
-			if h.Session != "" && !slices.Contains(sessions, h.Session) {
-				sessions, tids = append(sessions, h.Session), append(tids, tid(nid, ofSession, h.Session))
-			}
-		}
-		if sessions == nil {
-			continue
-		}
-		var a args
-		within := x.within(&a, s, nid) + keyed(&a, s)
-		n := a.add(nid)
-		err := x.each(ctx, `SELECT `+hitColumns+`, `+within+` FROM live_memory m WHERE m.nid = `+n+` AND m.of = `+n+` AND m.tids && `+a.add(tids)+`::bigint[] AND m.session = ANY (`+a.add(sessions)+`::text[])
-			ORDER BY m.at, m.id`, a.values, func(rows pgx.Rows) error {
-			var r hitRow
-			var in bool
-			err := rows.Scan(append(r.into(), &in)...)
-			h := r.result(0)
-			line := [2]string{h.Key.Namespace, h.Session}
-			lines[line] = append(lines[line], member{h, in})
-			return err
-		})
-		if err != nil {
-			return nil, err
-		}
-	}
-	for _, h := range hits {
-		line := lines[[2]string{h.Key.Namespace, h.Session}]
-		at := slices.IndexFunc(line, func(m member) bool { return m.hit.Key == h.Key })
-		if h.Key.Tenant != s.Tenant || at < 0 {
-			continue
-		}
-		next := func(from, step int) *vector.Hit {
-			for i := from; i >= 0 && i < len(line); i += step {
-				if line[i].in {
-					return &line[i].hit
-				}
-			}
-			return nil
-		}
-		out = append(out, vector.Adjacent{Of: h.Key, Before: next(at-1, -1), After: next(at+1, 1)})
-	}
-	return out, nil
-}
-
 // each calls scan for every row.
 func (x *Index) each(ctx context.Context, sql string, args []any, scan func(pgx.Rows) error) error {
 	rows, err := x.pool.Query(ctx, sql, args...)

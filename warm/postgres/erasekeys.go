@@ -104,8 +104,7 @@ func (t *txn) takeSome(o *order, limit int) (taken int, err error) {
 		return 0, err
 	}
 	prints := make([]footprint, len(keys))
-	var kids []int64
-	var all [][]byte
+	var drop memoryDrops
 	whole := newSubject(warm.Selector{Tenant: o.Selector.Tenant})
 	for i, k := range keys {
 		if prints[i], err = readFootprint(t.ctx, t.conn, o.Selector, k); err != nil {
@@ -115,7 +114,7 @@ func (t *txn) takeSome(o *order, limit int) (taken int, err error) {
 			whole.add(k)
 		}
 		if prints[i].whole && prints[i].kid != 0 {
-			kids, all = append(kids, prints[i].kid), append(all, []byte{})
+			drop.add(prints[i].kid, []byte{}, 0)
 		}
 	}
 	if o.Selector.User != "" {
@@ -123,7 +122,7 @@ func (t *txn) takeSome(o *order, limit int) (taken int, err error) {
 			return 0, err
 		}
 	}
-	if err := t.dropMemories(kids, all); err != nil {
+	if err := t.dropMemories(&drop); err != nil {
 		return 0, err
 	}
 	for i, k := range keys {

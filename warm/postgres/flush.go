@@ -38,8 +38,8 @@ func docText(body []byte) *string {
 // one round trip.
 func (t *txn) flush(st *state, id uuid.UUID, results [][]warm.Result, plain bool) error {
 	b := &pgx.Batch{}
-	set, drop, unless := st.memoryChanges()
-	t.s.queueMemories(b, &set, drop, unless)
+	set, drop := st.memoryChanges()
+	t.s.queueMemories(b, &set, &drop)
 	st.queue(b, id, results, plain)
 	b.Queue(`COMMIT`)
 	t.sent = true

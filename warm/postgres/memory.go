@@ -67,28 +67,27 @@ const memoriesOfSpace = `SELECT kid FROM memory WHERE nid = $1`
 // dropMemoriesOf removes the entries of a namespace's dead heads, which are all
 // it has: of memories that expired and that no sweep has met.
 func (t *txn) dropMemoriesOf(nid int32) error {
-	var kids []int64
-	var all [][]byte
+	var drop memoryDrops
 	err := t.each(memoriesOfSpace, []any{nid}, func(row pgx.Rows) error {
 		var kid int64
 		err := row.Scan(&kid)
-		kids, all = append(kids, kid), append(all, []byte{})
+		drop.add(kid, []byte{}, 0)
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	return t.dropMemories(kids, all)
+	return t.dropMemories(&drop)
 }
 
-// dropMemories removes the entries of keys, but for those made from a body that
-// stays. Whoever calls it holds their heads, or their namespace.
-func (t *txn) dropMemories(kids []int64, unless [][]byte) error {
-	if len(kids) == 0 {
+// dropMemories removes the entries of keys. Whoever calls it holds their heads,
+// or their namespace.
+func (t *txn) dropMemories(drop *memoryDrops) error {
+	if len(drop.kid) == 0 {
 		return nil
 	}
 	b := &pgx.Batch{}
-	t.s.queueMemories(b, &memoryRows{}, kids, unless)
+	t.s.queueMemories(b, &memoryRows{}, drop)
 	return t.conn.SendBatch(t.ctx, b).Close()
 }
 
@@ -97,14 +96,14 @@ func (s *Store) SetMemory(ctx context.Context, key tiering.Key, m tiering.Memory
 	var spaces []string
 	done, err := s.onMemory(ctx, key, m.Digest, false, func(t *txn, e entry, nid int32) error {
 		var set memoryRows
-		set.add(e.kid, nid, e.head.User, &m, true)
+		set.add(e.kid, nid, &e.head, &m, true)
 		spaces = set.vectors.space
 		asleep, err := t.asleep(e.kid)
 		if err != nil {
 			return err
 		}
 		b := &pgx.Batch{}
-		s.queueMemories(b, &set, nil, nil)
+		s.queueMemories(b, &set, &memoryDrops{})
 		if asleep {
 			s.queueSleep(b, e.kid)
 		}

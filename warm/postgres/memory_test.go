@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"strconv"
 	"testing"
+	"time"
 
 	"github.com/google/uuid"
 	"github.com/jackc/pgx/v5"
@@ -139,9 +140,9 @@ func eraseMeetsIndexer(t *testing.T, entered, naive bool) (kept bool) {
 		t.Fatal(err)
 	}
 	var set memoryRows
-	set.add(kid, nid, "", m, true)
+	set.add(kid, nid, &warm.Head{}, m, true)
 	b := &pgx.Batch{}
-	s.queueMemories(b, &set, nil, nil)
+	s.queueMemories(b, &set, &memoryDrops{})
 	if err := tx.SendBatch(t.Context(), b).Close(); err != nil {
 		t.Fatal(err)
 	}
@@ -284,6 +285,47 @@ func TestAnErasedMemoryLeavesNoRow(t *testing.T) {
 	if err := s.Scrub(t.Context()); err != nil {
 		t.Error(err)
 	}
+}
+
+// TestWhenAMemoryBegan is when it happened, or else its head was created: also
+// where it expired, and the same bytes are written again; and where it is older
+// than the column.
+func TestWhenAMemoryBegan(t *testing.T) {
+	s, clock := fresh(t)
+	k := mindOf(t, s)
+	began := func(name string, want time.Time) {
+		t.Helper()
+		var at, shown int64
+		if err := s.readers.QueryRow(t.Context(), `SELECT m.begun, v.at FROM memory m JOIN live_memory v ON v.kid = m.kid`).Scan(&at, &shown); err != nil || at != want.UnixMicro() || shown != at {
+			t.Errorf("%s: it began at %d, shown as %d, want %d; %v", name, at, shown, want.UnixMicro(), err)
+		}
+	}
+	row := memoryRow(`{"text":"x"}`)
+	row.Expiry = warm.Expiry{TTL: &tiering.TTL{Life: time.Minute}}
+	keep(t, s, k, row)
+	began("new", clock.Now())
+	clock.advance(time.Hour)
+	row.Memory = nil
+	keep(t, s, k, row)
+	began("kept where it expired", clock.Now())
+	if err := Migrate(t.Context(), s.url, 6); err != nil {
+		t.Fatal(err)
+	}
+	if err := Migrate(t.Context(), s.url, -1); err != nil {
+		t.Fatal(err)
+	}
+	began("of an older schema", clock.Now())
+	happened := clock.Now().Add(-time.Hour)
+	m := memoryRow(`{"text":"x"}`).Memory
+	m.At = happened
+	if set, err := s.SetMemory(t.Context(), k, *m); err != nil || !set {
+		t.Fatal(set, err)
+	}
+	began("with a time of its own", happened)
+	row.Expiry = warm.Expiry{}
+	clock.advance(time.Hour)
+	keep(t, s, k, row)
+	began("with a time of its own, kept where it expired", happened)
 }
 
 // TestEncodedEntries: what has no columns comes back, and what is cut does not.
