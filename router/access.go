@@ -11,6 +11,24 @@ import (
 // document it is can only be checked where it is read: see mayRead, and Row.User
 // in a commit.
 func (r *Router) admit(verb tiering.Verb, ns, id string) (tiering.Key, error) {
+	k, err := r.admitOwn(verb, ns, id)
+	if err == nil && verb != tiering.VerbRead && !r.own {
+		err = notTierds(ns)
+	}
+	return k, err
+}
+
+// notTierds refuses a caller's write of one of tierd's own namespaces.
+func notTierds(ns string) error {
+	if !strings.HasPrefix(ns, tiering.OwnNamespaces) {
+		return nil
+	}
+	return tiering.Errorf(tiering.CodeWrongKind, "namespace %q is tierd's own, as all are that begin with %q: calls on sessions write it", ns, tiering.OwnNamespaces)
+}
+
+// admitOwn is admit for tierd's own writes of its own namespaces, and for moves
+// between tiers.
+func (r *Router) admitOwn(verb tiering.Verb, ns, id string) (tiering.Key, error) {
 	k := r.key(ns, id)
 	if err := r.open(); err != nil {
 		return k, err

@@ -56,9 +56,6 @@ func (r *Router) mutation(ctx context.Context, verb tiering.Verb, ns, id string,
 	if err := p.mustHold(ns, also); err != nil {
 		return nil, nil, err
 	}
-	if ns == tiering.SessionEventsNamespace {
-		return nil, nil, wrongKind(ns, tiering.KindSession, tiering.KindState)
-	}
 	if p.RequireVersion && o.If.Unconditional() {
 		return nil, nil, tiering.Errorf(tiering.CodePreconditionRequired, "namespace %q asks for If-Match or If-None-Match on every write", ns)
 	}

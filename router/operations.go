@@ -59,7 +59,7 @@ func (r *Router) byHand(ctx context.Context, ns, id string, move func(context.Co
 	if err := r.open(); err != nil {
 		return nil, err
 	}
-	key, err := r.admit(tiering.VerbWrite, ns, id)
+	key, err := r.admitOwn(tiering.VerbWrite, ns, id)
 	if err != nil {
 		return nil, err
 	}

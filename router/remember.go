@@ -104,6 +104,9 @@ func hashedID(what, of string) string {
 // makeMemoryNamespace makes the namespace if nobody did, and refuses one that
 // holds something else.
 func (r *Router) makeMemoryNamespace(ctx context.Context, ns string) error {
+	if err := notTierds(ns); err != nil {
+		return err
+	}
 	p, err := r.policyOf(ctx, r.who.Tenant, ns)
 	switch {
 	case err != nil:

@@ -61,6 +61,7 @@ type Drivers struct{ Hot, Warm, Primary, Backup, Vector string }
 type Router struct {
 	*core
 	who tiering.Principal
+	own bool // it writes what sessions share, which callers do not reach
 }
 
 var _ tiering.Service = (*Router)(nil)

@@ -74,8 +74,17 @@ func (s sessions) admitSession(verb tiering.Verb, id string) error {
 	if err := tiering.ValidateSessionID(id); err != nil {
 		return err
 	}
-	_, err := s.admit(verb, tiering.SessionNamespace, id)
+	_, err := s.admitOwn(verb, tiering.SessionNamespace, id)
 	return err
+}
+
+// admitAnswered is admitSession for a write that answers with the session: what may
+// not be read is refused before anything is written.
+func (s sessions) admitAnswered(id string) error {
+	if err := s.admitSession(tiering.VerbRead, id); err != nil {
+		return err
+	}
+	return s.admitSession(tiering.VerbWrite, id)
 }
 
 // sessionSpaces makes the namespaces of sessions where nobody did, and returns the
@@ -160,59 +169,67 @@ func (s sessions) Get(ctx context.Context, id string) (*tiering.Session, error) 
 
 // Create makes a session.
 func (s sessions) Create(ctx context.Context, n *tiering.NewSession) (*tiering.Session, error) {
-	out, err := s.create(ctx, orZero(n))
+	out, _, err := s.create(ctx, orZero(n), n, nil)
 	return out, tiering.Wrap(err, "create session", "", tiering.Key{})
 }
 
-func (s sessions) create(ctx context.Context, n tiering.NewSession) (*tiering.Session, error) {
-	request := n
+// created is the answer of a creation that is kept with its idempotency key: what is
+// done behind its commit is done by a replay as by the first try.
+type created struct {
+	ID string `json:"id"`
+	sharers
+	From *branchPoint `json:"from,omitempty"`
+}
+
+// create makes a session; request is what its idempotency key stands for, from is
+// where a branch begins.
+func (s sessions) create(ctx context.Context, n tiering.NewSession, request any, from *branchPoint) (*tiering.Session, *branchPoint, error) {
 	if n.ID == "" {
 		n.ID = randomText(16)
 	}
-	if err := s.admitSession(tiering.VerbWrite, n.ID); err != nil {
-		return nil, err
+	if err := s.admitAnswered(n.ID); err != nil {
+		return nil, nil, err
 	}
 	user, err := s.ownerOf(n.User)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	patch := &tiering.SessionPatch{State: n.State, Agent: &n.Agent, App: &n.App, Status: &n.Status, Progress: n.Progress, TTL: n.TTL}
 	c, err := s.change(ctx, n.ID, "create", n.IdempotencyKey, request)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := c.with(n.Events, patch, user); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	now, err := s.Warm.Now(ctx)
 	if err != nil {
-		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+		return nil, nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 	}
 	c.creates, c.user = true, user
+	if err := checkShared(c.shared, sharers{user, n.App}); err != nil {
+		return nil, nil, err
+	}
 	first := json.RawMessage(`{"type":"tierd.created"}`)
 	c.entries = append([][]byte{first}, c.entries...)
-	c.answer = n.ID
-	err = c.commit(ctx, func(t *sessionTx) error {
+	answer := created{n.ID, sharers{user, n.App}, from}
+	c.answer = answer
+	err = s.overFormer(ctx, c, func(t *sessionTx) error {
 		t.doc = sessionDoc{Created: now.UTC().Format(createdLayout), State: json.RawMessage(`{}`)}
 		return t.patch(c)
 	})
+	if err := c.replay(err, &answer); err != nil {
+		return nil, nil, err
+	}
+	if err := s.shareState(ctx, c.shared, answer.sharers, n.IdempotencyKey); err != nil {
+		return nil, nil, err
+	}
+	at, err := s.find(ctx, answer.ID)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	if err := s.shareState(ctx, c.shared, user, n.App); err != nil {
-		return nil, err
-	}
-	id := n.ID
-	if c.replayed { // the id may have been made by the first try
-		if err := json.Unmarshal(c.stored, &id); err != nil {
-			return nil, &tiering.Error{Code: tiering.CodeCorrupt, Tier: tiering.Warm, Err: err, Detail: "the stored answer cannot be read"}
-		}
-	}
-	at, err := s.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return s.shown(ctx, id, at)
+	out, err := s.shown(ctx, answer.ID, at)
+	return out, answer.From, err
 }
 
 // Patch changes attributes and state.
@@ -222,6 +239,9 @@ func (s sessions) Patch(ctx context.Context, id string, p *tiering.SessionPatch,
 }
 
 func (s sessions) patchSession(ctx context.Context, id string, p *tiering.SessionPatch, o tiering.SessionWrite) (*tiering.Session, error) {
+	if err := s.admitAnswered(id); err != nil {
+		return nil, err
+	}
 	if _, err := s.appendWith(ctx, id, nil, p, o); err != nil {
 		return nil, err
 	}
@@ -244,46 +264,7 @@ func (s sessions) deleteSession(ctx context.Context, id string) error {
 	if _, err := s.sessionSpaces(ctx); err != nil {
 		return err
 	}
-	for {
-		parts, err := s.parts(ctx, id, "", false)
-		if err != nil {
-			return err
-		}
-		keys := []tiering.Key{s.logKey(id), s.docKey(id)}
-		for _, p := range parts {
-			keys = append(keys, p.Head.Key)
-		}
-		_, committed, err := s.transact(ctx, keys, nil, func(current []warm.Current) ([]warm.Change, error) {
-			var out []warm.Change
-			for _, cur := range current {
-				if !cur.Head.Live(cur.Now) {
-					continue
-				}
-				if !s.mayRead(cur.Head.User) {
-					return nil, errForeign()
-				}
-				out = append(out, warm.Change{Key: cur.Head.Key, Rows: []warm.Row{{Op: tiering.OpDelete}}})
-			}
-			return out, nil
-		})
-		if err != nil || len(parts) < partsPage {
-			return err
-		}
-		if !committed {
-			return tiering.Errorf(tiering.CodeUnavailable, "the session changed meanwhile: try again")
-		}
-	}
-}
-
-// partsPage is how many parts of a session one transaction takes.
-const partsPage = 500
-
-// parts returns the live parts of a session below a prefix.
-func (s sessions) parts(ctx context.Context, id, prefix string, bodies bool) ([]warm.Current, error) {
-	out, err := s.Warm.List(ctx, warm.List{
-		Tenant: s.who.Tenant, Namespace: tiering.SessionPartsNamespace, Prefix: id + "/" + prefix, Limit: partsPage, Bodies: bodies,
-	})
-	return out, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+	return s.end(ctx, id, &ending{sessions: s})
 }
 
 // List returns sessions, newest first.

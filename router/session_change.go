@@ -3,10 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"slices"
-
-	"github.com/google/uuid"
 
 	"github.com/tierd/tierd/internal/jsondoc"
 	"github.com/tierd/tierd/tiering"
@@ -22,6 +19,7 @@ type sessionChange struct {
 	idem    *warm.Idempotency
 	creates bool
 	user    string // of a session that is made
+	ended   int64  // the last version of the log whose life is over and of which nothing stands
 	entries [][]byte
 	attrs   *tiering.SessionPatch
 	state   []byte            // the merge patch of the session's own state; nil: none
@@ -45,9 +43,6 @@ type sessionTx struct {
 	entries [][]byte // appended besides the caller's, behind them
 	wrote   bool     // the document changed
 	put     map[string][]byte
-	expiry  map[string]warm.Expiry
-	touch   map[string]warm.Expiry
-	remove  []string
 }
 
 // change begins a change. request is what the idempotency key stands for.
@@ -158,7 +153,7 @@ func (c *sessionChange) commit(ctx context.Context, decide func(*sessionTx) erro
 	var order []tiering.Key // of the changes
 	var log *warm.Head
 	results, committed, err := s.transact(ctx, keys, c.idem, func(current []warm.Current) ([]warm.Change, error) {
-		t := &sessionTx{parts: map[string]warm.Current{}, put: map[string][]byte{}, expiry: map[string]warm.Expiry{}, touch: map[string]warm.Expiry{}}
+		t := &sessionTx{parts: map[string]warm.Current{}, put: map[string][]byte{}}
 		if err := c.judge(t, current, fence); err != nil {
 			return nil, err
 		}
@@ -205,6 +200,8 @@ func (c *sessionChange) judge(t *sessionTx, current []warm.Current, fence tierin
 		return errForeign()
 	case c.creates && live:
 		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: doc.Head.Version, Detail: "the session exists"}
+	case c.creates && log.Head.Version != c.ended:
+		return errFormerLife
 	case c.creates:
 		return nil
 	case !live || t.version == 0 || !c.s.mayRead(log.Head.User):
@@ -256,13 +253,7 @@ func (c *sessionChange) changes(t *sessionTx) ([]warm.Change, error) {
 		out = append(out, put(s.docKey(c.id), body, true, warm.Expiry{TTL: &tiering.TTL{None: true}}))
 	}
 	for part, body := range t.put {
-		out = append(out, put(s.partKey(c.id, part), body, false, t.expiry[part]))
-	}
-	for part, e := range t.touch {
-		out = append(out, warm.Change{Key: s.partKey(c.id, part), Rows: []warm.Row{{Op: tiering.OpTouch, Expiry: e, Exact: true}}})
-	}
-	for _, part := range t.remove {
-		out = append(out, warm.Change{Key: s.partKey(c.id, part), Rows: []warm.Row{{Op: tiering.OpDelete}}})
+		out = append(out, put(s.partKey(c.id, part), body, false, warm.Expiry{}))
 	}
 	slices.SortFunc(out, func(a, b warm.Change) int { return a.Key.Compare(b.Key) })
 	return out, nil
@@ -306,72 +297,6 @@ func (c *sessionChange) settled(results [][]warm.Result, committed bool, order [
 			}
 		case c.s.docKey(c.id):
 			c.result.Version, c.result.Time = last.Head.Version, later(c.result.Time, last.Head.UpdatedAt)
-		}
-	}
-	return nil
-}
-
-// transact runs an atomic transaction over keys, which are sorted here, and brings
-// up what lies in cold alone. Hot knows none of these keys.
-func (r *core) transact(ctx context.Context, keys []tiering.Key, idem *warm.Idempotency, decide func([]warm.Current) ([]warm.Change, error)) (results [][]warm.Result, committed bool, err error) {
-	if r.warmAway() {
-		return nil, false, errAway()
-	}
-	if err := r.enter(); err != nil {
-		return nil, false, err
-	}
-	defer r.background.Done()
-	// A caller that leaves does not undo what may have been committed.
-	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.CommitTimeout)
-	defer cancel()
-	for tries := 0; ; tries++ {
-		results, committed, err = r.transactOnce(dctx, keys, idem, decide)
-		if !errors.Is(err, errBaseInCold) || tries == 3 {
-			break
-		}
-		if err = r.bringUpKeys(dctx, keys); err != nil {
-			break
-		}
-	}
-	if err != nil {
-		return nil, false, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
-	}
-	for _, rows := range results {
-		for _, row := range rows {
-			r.advance(row.HotEpoch)
-		}
-	}
-	return results, committed, nil
-}
-
-// transactOnce is one try: keys need no order, and decide sees each with its name.
-func (r *core) transactOnce(ctx context.Context, keys []tiering.Key, idem *warm.Idempotency, decide func([]warm.Current) ([]warm.Change, error)) ([][]warm.Result, bool, error) {
-	keys = slices.Clone(keys)
-	slices.SortFunc(keys, tiering.Key.Compare)
-	keys = slices.Compact(keys)
-	results, committed, err := r.Warm.Atomic(ctx, uuid.New(), keys, idem, func(current []warm.Current) ([]warm.Change, error) {
-		for i := range current {
-			current[i].Head.Key = keys[i] // also of one that never was
-		}
-		return decide(current)
-	})
-	if errors.Is(err, warm.ErrOutcomeUnknown) {
-		err = errUnknown(err)
-	}
-	return results, committed, err
-}
-
-// bringUpKeys promotes documents whose bytes lie in cold alone.
-func (r *core) bringUpKeys(ctx context.Context, keys []tiering.Key) error {
-	yes := true
-	p := *reservedPolicy()
-	p.Promote = &yes
-	for _, k := range keys {
-		if k.Namespace == tiering.SessionEventsNamespace {
-			continue
-		}
-		if _, err := r.load(ctx, k, &p, 0); err != nil {
-			return err
 		}
 	}
 	return nil

@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"encoding/json"
+	"slices"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -17,6 +18,9 @@ type checkpointDoc struct {
 	Seq       int64           `json:"seq"`
 	CreatedAt time.Time       `json:"created_at"`
 	State     json.RawMessage `json:"state"`
+	// Skipped is what resumes had gone back over by then, and what a resume of
+	// it goes back to.
+	Skipped []tiering.Omitted `json:"skipped,omitempty"`
 }
 
 func (d checkpointDoc) named(name string) tiering.Checkpoint {
@@ -73,7 +77,7 @@ func (s sessions) checkpoint(ctx context.Context, id, name string, o tiering.Ses
 	}
 	var out tiering.Checkpoint
 	err = c.commit(ctx, func(t *sessionTx) error {
-		d := checkpointDoc{Version: t.version, Seq: t.log.Version, CreatedAt: now.UTC(), State: t.doc.State}
+		d := checkpointDoc{Version: t.version, Seq: t.log.Version, CreatedAt: now.UTC(), State: t.doc.State, Skipped: t.doc.Skipped}
 		body, err := encodeDoc(d)
 		if err != nil {
 			return err
@@ -99,7 +103,7 @@ func (c *sessionChange) replay(err error, out any) error {
 
 // Checkpoints lists the checkpoints of a session by name.
 func (s sessions) Checkpoints(ctx context.Context, id string) ([]tiering.Checkpoint, error) {
-	all, err := s.checkpointsOf(ctx, id)
+	all, err := s.checkpointsOf(ctx, id, nil)
 	out := make([]tiering.Checkpoint, 0, len(all))
 	for _, c := range all {
 		out = append(out, c.Checkpoint)
@@ -107,15 +111,18 @@ func (s sessions) Checkpoints(ctx context.Context, id string) ([]tiering.Checkpo
 	return out, tiering.Wrap(err, "checkpoints", "", s.docKey(id))
 }
 
-func (s sessions) checkpointsOf(ctx context.Context, id string) ([]tiering.CheckpointExport, error) {
+func (s sessions) checkpointsOf(ctx context.Context, id string, room *exportRoom) ([]tiering.CheckpointExport, error) {
 	if _, err := s.find(ctx, id); err != nil {
 		return nil, err
 	}
 	var out []tiering.CheckpointExport
 	err := s.eachPart(ctx, id, checkpointPart, func(name string, body []byte) error {
 		var d checkpointDoc
+		if err := room.take(len(body)); err != nil {
+			return err
+		}
 		err := decodeDoc(body, &d)
-		out = append(out, tiering.CheckpointExport{Checkpoint: d.named(name), State: d.State})
+		out = append(out, tiering.CheckpointExport{Checkpoint: d.named(name), State: d.State, Skipped: d.Skipped})
 		return err
 	})
 	return out, err
@@ -123,24 +130,32 @@ func (s sessions) checkpointsOf(ctx context.Context, id string) ([]tiering.Check
 
 // eachPart calls fn for each part below a prefix, with its name behind it.
 func (s sessions) eachPart(ctx context.Context, id, prefix string, fn func(name string, body []byte) error) error {
-	parts, err := s.parts(ctx, id, prefix, true)
-	if err != nil {
-		return err
-	}
-	for _, cur := range parts {
-		body := cur.Body
-		if body == nil {
-			got, err := s.load(ctx, cur.Head.Key, reservedPolicy(), 0)
-			if err != nil {
-				return err
-			}
-			body = got.body
-		}
-		if err := fn(cur.Head.Key.ID[len(id)+1+len(prefix):], body); err != nil {
+	for after := ""; ; {
+		page, err := s.parts(ctx, id, prefix, after, true)
+		if err != nil {
 			return err
 		}
+		for _, cur := range page {
+			body := cur.Body
+			if body == nil {
+				got, err := s.load(ctx, cur.Head.Key, reservedPolicy(), 0)
+				if err != nil {
+					return err
+				}
+				body = got.body
+			}
+			after = cur.Head.Key.ID
+			if body == nil {
+				continue // deleted in between
+			}
+			if err := fn(after[len(id)+1+len(prefix):], body); err != nil {
+				return err
+			}
+		}
+		if len(page) < partsPage {
+			return nil
+		}
 	}
-	return nil
 }
 
 func noCheckpoint(name string) error {
@@ -154,6 +169,9 @@ func (s sessions) Resume(ctx context.Context, id, name string, o *tiering.Sessio
 }
 
 func (s sessions) resume(ctx context.Context, id, name string, o tiering.SessionWrite) (*tiering.Session, error) {
+	if err := s.admitAnswered(id); err != nil {
+		return nil, err
+	}
 	c, err := s.partChange(ctx, id, checkpointPart, name, "resume", o, o)
 	if err != nil {
 		return nil, err
@@ -170,9 +188,9 @@ func (s sessions) resume(ctx context.Context, id, name string, o tiering.Session
 		if err := decodeDoc(cur.Body, &d); err != nil {
 			return err
 		}
-		t.doc.State, t.wrote = d.State, true
+		t.doc.State, t.doc.Skipped, t.wrote = d.State, d.Skipped, true
 		if t.log.Version > d.Seq {
-			t.doc.Skipped = append(t.doc.Skipped, tiering.Omitted{From: d.Seq + 1, To: t.log.Version, How: "resumed over"})
+			t.doc.Skipped = append(slices.Clone(d.Skipped), tiering.Omitted{From: d.Seq + 1, To: t.log.Version, How: "resumed over"})
 		}
 		return t.note(systemEntry{Type: "resumed", Checkpoint: name, Version: d.Version, Seq: d.Seq})
 	})
@@ -193,6 +211,10 @@ func (s sessions) Branch(ctx context.Context, id, name string, n *tiering.NewSes
 }
 
 func (s sessions) branch(ctx context.Context, id, name string, n tiering.NewSession) (*tiering.Session, error) {
+	request := struct {
+		Of, Checkpoint string
+		New            tiering.NewSession
+	}{id, name, n} // what is taken from the session may differ at the next try
 	at, err := s.find(ctx, id)
 	if err != nil {
 		return nil, err
@@ -219,11 +241,11 @@ func (s sessions) branch(ctx context.Context, id, name string, n tiering.NewSess
 	if len(n.State) == 0 {
 		n.State = d.State
 	}
-	made, err := s.create(ctx, n)
+	made, from, err := s.create(ctx, n, request, &branchPoint{d.Seq, d.Skipped})
 	if err != nil {
 		return nil, err
 	}
-	if _, err := s.copyEvents(ctx, at, d.Seq, made.ID); err != nil {
+	if err := s.copyEvents(ctx, at, *from, made.ID, n.IdempotencyKey); err != nil {
 		return nil, err
 	}
 	return s.Get(ctx, made.ID)

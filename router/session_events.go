@@ -39,24 +39,20 @@ func (s sessions) appendWith(ctx context.Context, id string, events []json.RawMe
 	if err := c.with(events, p, ""); err != nil {
 		return nil, err
 	}
-	var user, app string
+	var of sharers
 	err = c.commit(ctx, func(t *sessionTx) error {
-		err := t.patch(c)
-		user, app = t.log.User, t.doc.App
-		for scope := range c.shared {
-			if _, _, ok := sharedKey(scope, user, app); !ok && err == nil {
-				err = tiering.Unprocessablef("/state", "the session has no user or app to keep %q keys for", scope)
-			}
+		if err := t.patch(c); err != nil {
+			return err
 		}
-		return err
+		of = sharers{t.log.User, t.doc.App}
+		c.answer = of
+		return checkShared(c.shared, of)
 	})
-	if err != nil {
+	if err := c.replay(err, &of); err != nil {
 		return nil, err
 	}
-	if !c.replayed {
-		if err := s.shareState(ctx, c.shared, user, app); err != nil {
-			return nil, err
-		}
+	if err := s.shareState(ctx, c.shared, of, o.IdempotencyKey); err != nil {
+		return nil, err
 	}
 	return &c.result, nil
 }

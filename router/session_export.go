@@ -1,59 +1,94 @@
 package router
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
+	"slices"
 
 	"github.com/tierd/tierd/tiering"
 )
 
-// copyEvents appends the events of a session up to a number, without tierd's own,
-// to another one that was just made. It returns the new number of each.
-func (s sessions) copyEvents(ctx context.Context, from *standingSession, upTo int64, to string) (map[int64]int64, error) {
-	seqs := map[int64]int64{}
-	for after := int64(0); after < upTo; {
-		page, err := s.entriesOf(ctx, from.log, tiering.EntriesOptions{After: after, Before: upTo + 1, Limit: maxLimit})
+// branchPoint is which events of a session a branch of it begins with: those up to a
+// number, without what resumes had gone back over.
+type branchPoint struct {
+	Seq     int64             `json:"seq"`
+	Skipped []tiering.Omitted `json:"skipped,omitempty"`
+}
+
+// copyEvents appends the events of a session up to a point to another one that was
+// just made.
+func (s sessions) copyEvents(ctx context.Context, from *standingSession, d branchPoint, to, idem string) error {
+	c := eventCopy{sessions: s, to: to, idem: idem}
+	for after := int64(0); after < d.Seq; {
+		page, err := s.entriesOf(ctx, from.log, tiering.EntriesOptions{After: after, Before: d.Seq + 1, Limit: maxLimit})
 		if err != nil {
-			return nil, err
+			return err
 		}
-		if err := s.addEvents(ctx, to, page.Entries, seqs); err != nil {
-			return nil, err
+		for _, e := range page.Entries {
+			if after = e.Seq; inRuns(d.Skipped, e.Seq) {
+				continue
+			}
+			if err := c.add(ctx, e); err != nil {
+				return err
+			}
 		}
 		if !page.More {
 			break
 		}
-		after = page.Entries[len(page.Entries)-1].Seq
 	}
-	return seqs, nil
+	return c.flush(ctx)
 }
 
-// addEvents appends entries that are not tierd's own, and notes their new numbers.
-func (s sessions) addEvents(ctx context.Context, id string, entries []tiering.Entry, seqs map[int64]int64) error {
-	for len(entries) > 0 {
-		var run []json.RawMessage
-		var old []int64
-		bytes := 0
-		for len(entries) > 0 && len(run) < tiering.MaxAppend {
-			e := entries[0]
-			if bytes += len(e.Data); len(run) > 0 && bytes > tiering.MaxBody {
-				break
-			}
-			entries = entries[1:]
-			if whatOf(e.Data) == "event" {
-				run, old = append(run, e.Data), append(old, e.Seq)
-			}
-		}
-		if len(run) == 0 {
-			continue
-		}
-		a, err := s.appendAlone(ctx, id, run, tiering.SessionWrite{})
-		if err != nil {
+// inRuns reports whether an entry lies in any of runs.
+func inRuns(runs []tiering.Omitted, seq int64) bool {
+	return slices.ContainsFunc(runs, func(r tiering.Omitted) bool { return seq >= r.From && seq <= r.To })
+}
+
+// eventCopy appends events, without tierd's own, to a session in chunks. Which events
+// are in a chunk depends on the events alone, so that one that was appended by an
+// earlier try is known by its idempotency key.
+type eventCopy struct {
+	sessions
+	to     string
+	idem   string
+	moved  []movedEvent
+	run    []json.RawMessage
+	old    []int64
+	bytes  int
+	chunks int
+}
+
+// movedEvent is an event's number before and after.
+type movedEvent struct{ old, now int64 }
+
+func (c *eventCopy) add(ctx context.Context, e tiering.Entry) error {
+	if whatOf(e.Data) != "event" {
+		return nil
+	}
+	if len(c.run) == tiering.MaxAppend || len(c.run) > 0 && c.bytes+len(e.Data) > tiering.MaxBody {
+		if err := c.flush(ctx); err != nil {
 			return err
 		}
-		for i, seq := range old {
-			seqs[seq] = a.FirstSeq + int64(i)
-		}
 	}
+	c.run, c.old, c.bytes = append(c.run, e.Data), append(c.old, e.Seq), c.bytes+len(e.Data)
+	return nil
+}
+
+// flush appends the chunk that was gathered.
+func (c *eventCopy) flush(ctx context.Context) error {
+	if len(c.run) == 0 {
+		return nil
+	}
+	a, err := c.appendAlone(ctx, c.to, c.run, tiering.SessionWrite{IdempotencyKey: alsoKey(c.idem, "copied", c.chunks)})
+	if err != nil {
+		return err
+	}
+	for i, seq := range c.old {
+		c.moved = append(c.moved, movedEvent{seq, a.FirstSeq + int64(i)})
+	}
+	c.run, c.old, c.bytes = nil, nil, 0
+	c.chunks++
 	return nil
 }
 
@@ -68,29 +103,53 @@ func (s sessions) export(ctx context.Context, id string) (*tiering.SessionExport
 	if err != nil {
 		return nil, err
 	}
-	out := &tiering.SessionExport{Session: *describeSession(id, at), Events: []tiering.Entry{}}
+	out := &tiering.SessionExport{Session: *describeSession(id, at), Events: []tiering.Entry{}, Skipped: at.doc.Skipped}
 	if at.log.TTL > 0 {
 		out.TTL = tiering.Duration(at.log.TTL).String()
 	}
+	var room exportRoom
 	for after := int64(0); ; {
 		page, err := s.entriesOf(ctx, at.log, tiering.EntriesOptions{After: after, Before: at.log.Version + 1, Limit: maxLimit})
 		if err != nil {
 			return nil, err
 		}
-		out.Events = append(out.Events, page.Entries...)
+		for _, e := range page.Entries {
+			after, e.Tier = e.Seq, ""
+			out.Events = append(out.Events, e)
+			if err := room.take(len(e.Data)); err != nil {
+				return nil, err
+			}
+		}
 		if !page.More {
 			break
 		}
-		after = page.Entries[len(page.Entries)-1].Seq
 	}
-	for i := range out.Events {
-		out.Events[i].Tier = ""
-	}
-	if out.Checkpoints, err = s.checkpointsOf(ctx, id); err != nil {
+	if out.Checkpoints, err = s.checkpointsOf(ctx, id, &room); err != nil {
 		return nil, err
 	}
-	out.Steps, err = s.stepsOf(ctx, id)
-	return out, err
+	if out.Steps, err = s.stepsOf(ctx, id, &room); err != nil {
+		return nil, err
+	}
+	whole, err := encodeDoc(out)
+	if err != nil {
+		return nil, err
+	}
+	room = 0
+	return out, room.take(len(whole))
+}
+
+// exportRoom is how many bytes of an export are taken. What is too long to be
+// imported again is not read into memory first.
+type exportRoom int
+
+func (r *exportRoom) take(n int) error {
+	if r == nil {
+		return nil
+	}
+	if *r += exportRoom(n); *r > tiering.MaxExport {
+		return tiering.Errorf(tiering.CodeTooLarge, "the session is longer than the %d bytes that an export takes: read its events in pages, and its checkpoints and steps", tiering.MaxExport)
+	}
+	return nil
 }
 
 // Import makes a session from an export. Its events get new numbers and times, and
@@ -102,24 +161,31 @@ func (s sessions) Import(ctx context.Context, e *tiering.SessionExport) (*tierin
 
 func (s sessions) importSession(ctx context.Context, e tiering.SessionExport) (*tiering.Session, error) {
 	from := e.Session
-	made, err := s.create(ctx, tiering.NewSession{
+	made, _, err := s.create(ctx, tiering.NewSession{
 		ID: from.ID, User: from.User, Agent: from.Agent, App: from.App, Status: from.Status, Progress: from.Progress, State: from.State, TTL: e.TTL,
-	})
+	}, nil, nil)
 	if err != nil {
 		return nil, err
 	}
-	seqs := map[int64]int64{}
-	if err := s.addEvents(ctx, made.ID, e.Events, seqs); err != nil {
+	c := eventCopy{sessions: s, to: made.ID}
+	inOrder := func(a, b tiering.Entry) int { return cmp.Compare(a.Seq, b.Seq) }
+	for _, one := range slices.SortedStableFunc(slices.Values(e.Events), inOrder) {
+		if err := c.add(ctx, one); err != nil {
+			return nil, err
+		}
+	}
+	if err := c.flush(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.importParts(ctx, made, e, seqs); err != nil {
+	if err := s.importParts(ctx, made, e, c.moved); err != nil {
 		return nil, err
 	}
 	return s.Get(ctx, made.ID)
 }
 
-// importParts writes checkpoints and steps as they were, each in its own commit.
-func (s sessions) importParts(ctx context.Context, made *tiering.Session, e tiering.SessionExport, seqs map[int64]int64) error {
+// importParts writes checkpoints, steps and what resumes went back over as they
+// were, each in its own commit.
+func (s sessions) importParts(ctx context.Context, made *tiering.Session, e tiering.SessionExport, moved []movedEvent) error {
 	write := func(prefix, name string, v any) error {
 		c, err := s.partChange(ctx, made.ID, prefix, name, "import", nil, tiering.SessionWrite{})
 		if err != nil {
@@ -135,11 +201,9 @@ func (s sessions) importParts(ctx context.Context, made *tiering.Session, e tier
 		})
 	}
 	for _, c := range e.Checkpoints {
-		d := checkpointDoc{Version: made.Version, Seq: made.LastSeq, CreatedAt: c.CreatedAt, State: c.State}
-		for old, now := range seqs { // the last event that belongs to it
-			if old <= c.Seq {
-				d.Seq = max(d.Seq, now)
-			}
+		d := checkpointDoc{Version: made.Version, Seq: made.LastSeq, CreatedAt: c.CreatedAt, State: c.State, Skipped: movedRuns(c.Skipped, moved)}
+		if n := upTo(moved, c.Seq); n > 0 {
+			d.Seq = moved[n-1].now // the last event that belongs to it
 		}
 		if err := write(checkpointPart, c.Name, d); err != nil {
 			return err
@@ -150,5 +214,39 @@ func (s sessions) importParts(ctx context.Context, made *tiering.Session, e tier
 			return err
 		}
 	}
-	return nil
+	skipped := movedRuns(e.Skipped, moved)
+	if len(skipped) == 0 {
+		return nil
+	}
+	c, err := s.change(ctx, made.ID, "import", "", nil)
+	if err != nil {
+		return err
+	}
+	return c.commit(ctx, func(t *sessionTx) error {
+		t.doc.Skipped, t.wrote = skipped, true
+		return nil
+	})
+}
+
+// movedRuns are runs of entries under their new numbers, without those of which no
+// event is left.
+func movedRuns(runs []tiering.Omitted, moved []movedEvent) (out []tiering.Omitted) {
+	for _, r := range runs {
+		from, to := upTo(moved, r.From-1), upTo(moved, r.To)
+		if from < to {
+			out = append(out, tiering.Omitted{From: moved[from].now, To: moved[to-1].now, How: r.How})
+		}
+	}
+	return out
+}
+
+// upTo is how many events, which are in order, had a number of at most seq.
+func upTo(moved []movedEvent, seq int64) int {
+	n, _ := slices.BinarySearchFunc(moved, seq, func(m movedEvent, seq int64) int {
+		if m.old <= seq {
+			return -1
+		}
+		return 1
+	})
+	return n
 }

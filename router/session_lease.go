@@ -59,6 +59,9 @@ func (s sessions) acquire(ctx context.Context, id string, r tiering.LeaseRequest
 		}
 		life := warm.Expiry{TTL: ttl}
 		if held.Head.Live(held.Now) {
+			if held.Body == nil {
+				return nil, errBaseInCold
+			}
 			var d leaseDoc
 			if err := decodeDoc(held.Body, &d); err != nil {
 				return nil, err
@@ -96,7 +99,7 @@ func (s sessions) release(ctx context.Context, id string, token int64) error {
 		return err
 	}
 	key := s.partKey(id, leasePart)
-	_, _, err := s.transact(ctx, []tiering.Key{key}, nil, func(current []warm.Current) ([]warm.Change, error) {
+	_, committed, err := s.transact(ctx, []tiering.Key{key}, nil, func(current []warm.Current) ([]warm.Change, error) {
 		held := current[0]
 		switch {
 		case !held.Head.Live(held.Now):
@@ -108,5 +111,8 @@ func (s sessions) release(ctx context.Context, id string, token int64) error {
 		}
 		return []warm.Change{{Key: key, Rows: []warm.Row{{Op: tiering.OpDelete}}}}, nil
 	})
+	if err == nil && !committed {
+		err = tiering.Errorf(tiering.CodeUnavailable, "the lease was not released: try again")
+	}
 	return err
 }

@@ -100,21 +100,53 @@ func (s sessions) sharer(scope, user string) *Router {
 	if scope == userScope {
 		who.Scope.User = user
 	}
-	return s.As(who)
+	out := s.As(who)
+	out.own = true
+	return out
 }
 
-// shareState writes the shared parts of a patch.
-func (s sessions) shareState(ctx context.Context, shared map[string][]byte, user, app string) error {
-	for scope, patch := range shared {
-		ns, id, ok := sharedKey(scope, user, app)
-		if !ok {
+// sharers are whose state a session shares, as it was when a change was committed:
+// a replay shares with the same ones.
+type sharers struct {
+	User string `json:"user,omitempty"`
+	App  string `json:"app,omitempty"`
+}
+
+// checkShared refuses shared keys that nobody is there to keep for.
+func checkShared(shared map[string][]byte, of sharers) error {
+	for scope := range shared {
+		if _, _, ok := sharedKey(scope, of.User, of.App); !ok {
 			return tiering.Unprocessablef("/state", "the session has no %s to keep %q keys for", strings.TrimSuffix(scope, ":"), scope)
 		}
-		if _, err := s.sharer(scope, user).Patch(ctx, ns, id, tiering.MergePatch, patch, nil); err != nil {
+	}
+	return nil
+}
+
+// shareState writes the shared parts of a patch, which checkShared let through,
+// once under the idempotency key of their change: a try that died between its
+// commit and these is made whole by the next one.
+func (s sessions) shareState(ctx context.Context, shared map[string][]byte, of sharers, idem string) error {
+	for i, scope := range []string{userScope, appScope} {
+		patch := shared[scope]
+		if patch == nil {
+			continue
+		}
+		ns, id, _ := sharedKey(scope, of.User, of.App)
+		o := &tiering.WriteOptions{IdempotencyKey: alsoKey(idem, "shared", i)}
+		if _, err := s.sharer(scope, of.User).Patch(ctx, ns, id, tiering.MergePatch, patch, o); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// alsoKey derives the idempotency key of a write that belongs to a change of a
+// session and is a commit of its own.
+func alsoKey(key, what string, i int) string {
+	if key == "" {
+		return ""
+	}
+	return opKey(what+" "+key, i)
 }
 
 // withShared is a session's state with what it shares, under the prefixes.

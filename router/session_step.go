@@ -120,14 +120,17 @@ func (s sessions) Steps(ctx context.Context, id string) ([]tiering.Step, error) 
 	if _, err := s.find(ctx, id); err != nil {
 		return nil, tiering.Wrap(err, "steps", "", s.docKey(id))
 	}
-	out, err := s.stepsOf(ctx, id)
+	out, err := s.stepsOf(ctx, id, nil)
 	return out, tiering.Wrap(err, "steps", "", s.docKey(id))
 }
 
-func (s sessions) stepsOf(ctx context.Context, id string) ([]tiering.Step, error) {
+func (s sessions) stepsOf(ctx context.Context, id string, room *exportRoom) ([]tiering.Step, error) {
 	out := []tiering.Step{}
 	err := s.eachPart(ctx, id, stepPart, func(name string, body []byte) error {
 		var d stepDoc
+		if err := room.take(len(body)); err != nil {
+			return err
+		}
 		err := decodeDoc(body, &d)
 		out = append(out, d.step(name))
 		return err

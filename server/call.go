@@ -127,6 +127,9 @@ const smallBody = 64 << 10
 // it where its length is declared.
 func (c *call) readBody() ([]byte, error) {
 	limit := c.s.opts.MaxBody
+	if c.op.body != nil {
+		limit = max(limit, c.op.body.most)
+	}
 	tooLarge := func() error {
 		return tiering.Errorf(tiering.CodeTooLarge, "the body is larger than %d bytes", limit)
 	}

@@ -51,6 +51,7 @@ type body struct {
 	about     string
 	component string
 	optional  bool
+	most      int64 // bytes; the server's limit where that is more
 	media     []media
 }
 

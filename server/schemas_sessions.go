@@ -42,7 +42,7 @@ func sessionSchemas(c map[string]*huma.Schema) {
 		may("if_version", "The version of state and attributes that must stand.", integer(0)), may("expect_seq", "The last sequence number that the log must have.", integer(0)),
 	}, sessionAttributes())...)
 	c["Session"] = object("A session without its events.", join([]property{must("id", "Its id.", str()), may("user", "The owner.", str())}, sessionAttributes(), []property{
-		must("state", "Its state, with what it shares under user: and app:.", raw()), must("version", "Of state and attributes.", integer(0)),
+		must("state", "Its state. Calls on one session show under user: and app: what it shares; lists and exports do not.", raw()), must("version", "Of state and attributes.", integer(0)),
 		must("last_seq", "The last sequence number of its log.", integer(0)), must("created_at", "When it was made.", instant()),
 		must("updated_at", "The last event or change.", instant()), may("expires_at", "When its life is over; absent: never.", instant()),
 	})...)
@@ -59,7 +59,9 @@ func sessionSchemas(c map[string]*huma.Schema) {
 		may("diff", "What it changed, as a JSON patch.", ref("JSONPatch")))
 	c["Timeline"] = object("What happened to a session.", must("items", "In order.", list(ref("TimelineItem"))), may("more", "Go on with after.", boolean()))
 	c["Checkpoint"] = object("A named state and place in the log.", checkpointProperties()...)
-	c["CheckpointExport"] = object("A checkpoint with its state.", join(checkpointProperties(), []property{must("state", "The state.", raw())})...)
+	c["CheckpointExport"] = object("A checkpoint with its state.", join(checkpointProperties(), []property{
+		must("state", "The state.", raw()), may("skipped", "What resumes had gone back over by then.", list(ref("Omitted"))),
+	})...)
 	c["CheckpointList"] = object("All checkpoints.", must("items", "The checkpoints.", list(ref("Checkpoint"))))
 	c["StepRequest"] = object("What to do with a step.", may("output", "Completes it.", anyJSON()), may("again", "Claim one that is unknown once more.", boolean()))
 	c["Step"] = object("A run-once step.", must("name", "Its name.", str()), must("status", "claimed: by this call.", enum("claimed", "done", "unknown")),
@@ -70,7 +72,7 @@ func sessionSchemas(c map[string]*huma.Schema) {
 	c["SessionLease"] = object("The right to write a session that one holder has at a time.", must("session", "The session.", str()), must("holder", "Who holds it.", str()),
 		must("token", "Grows with every new lease.", integer(1)), must("expires_at", "Until when.", instant()))
 	c["SessionExport"] = object("A whole session.", must("session", "The session.", ref("Session")), may("ttl", "Its sliding life.", str()), must("events", "Its log.", list(ref("Entry"))),
-		may("checkpoints", "Its checkpoints.", list(ref("CheckpointExport"))), may("steps", "Its steps.", list(ref("Step"))))
+		may("skipped", "What resumes went back over.", list(ref("Omitted"))), may("checkpoints", "Its checkpoints.", list(ref("CheckpointExport"))), may("steps", "Its steps.", list(ref("Step"))))
 }
 
 func checkpointProperties() []property {

@@ -94,13 +94,13 @@ func sessionOperations() []*operation {
 		},
 		{
 			id: "exportSession", method: http.MethodGet, path: sessionPath + "/export", tag: "sessions", summary: "The whole session as one document",
-			about:   "With its events, checkpoints and steps.",
+			about:   "With its events, checkpoints and steps. One above 16 MiB is too_large: its events are read in pages then.",
 			answers: []answer{{http.StatusOK, "The session.", nil, jsonOf("SessionExport", exampleExport)}}, codes: sessionCodes, run: (*call).exportSession,
 		},
 		{
 			id: "importSession", method: http.MethodPost, path: "/v1/sessions/import", tag: "sessions", summary: "Make a session from an export",
 			about:   "Events get new numbers and times. Not in one commit: what is read of it meanwhile is not whole.",
-			body:    &body{about: "An export.", component: "SessionExport", media: []media{{"application/json", ref("SessionExport"), exampleExport}}},
+			body:    &body{about: "An export, of up to 16 MiB.", most: tiering.MaxExport, component: "SessionExport", media: []media{{"application/json", ref("SessionExport"), exampleExport}}},
 			answers: []answer{{http.StatusCreated, "Made.", []string{"ETag", "Location"}, jsonOf("Session", exampleSession)}}, codes: sessionCodes, run: (*call).importSession,
 		},
 	}
@@ -129,7 +129,7 @@ func sessionPartOperations(guards []param, one func(string) []answer) []*operati
 		},
 		{
 			id: "branchCheckpoint", method: http.MethodPost, path: checkpoint + "/branch", tag: "sessions", summary: "Make a new session from a checkpoint",
-			about: "Its state, and the events up to it under new numbers and times. What the body leaves out is the first session's.", headers: []param{idempotencyHeader},
+			about: "Its state, and under new numbers and times the events up to it, without those that resumes had gone back over. What the body leaves out is the first session's.", headers: []param{idempotencyHeader},
 			body:    &body{about: "The new session.", component: "NewSession", optional: true, media: []media{{"application/json", ref("NewSession"), map[string]any{"id": "s2"}}}},
 			answers: []answer{{http.StatusCreated, "Made.", []string{"ETag", "Location"}, jsonOf("Session", exampleSession)}}, codes: sessionCodes, run: (*call).branchCheckpoint,
 		},

@@ -7,6 +7,11 @@ import (
 	"time"
 )
 
+// OwnNamespaces begins the names of the namespaces that tierd keeps sessions in.
+// Callers read them and set their policies; what writes them is calls on sessions
+// alone (wrong_kind).
+const OwnNamespaces = "tierd."
+
 // The namespaces that sessions are kept in. They are made with the first session,
 // and their policies are set like any other's: the TTL of sessions is that of
 // SessionEventsNamespace. A scope that is limited to namespaces has to name
@@ -23,6 +28,10 @@ const (
 // session's log: tierd.created, tierd.resumed, tierd.checkpoint, tierd.step.
 // Callers' events do not begin with it.
 const SystemEvent = "tierd."
+
+// MaxExport is the longest export of a session, in bytes, and the longest body of an
+// import.
+const MaxExport = 16 << 20
 
 // Sessions keeps sessions: state, an event log, checkpoints, steps and a lease
 // under one id, with one sliding life for all of it. A session whose life is over
@@ -50,7 +59,8 @@ type Sessions interface {
 	Timeline(ctx context.Context, id string, o *EntriesOptions) (*Timeline, error)
 
 	// Export returns the whole session, Import makes it again, under the id of
-	// the export unless another is given.
+	// the export unless another is given. A session that makes more than
+	// MaxExport is not exported (too_large): its parts are read each by itself.
 	Export(ctx context.Context, id string) (*SessionExport, error)
 	Import(ctx context.Context, e *SessionExport) (*Session, error)
 
@@ -60,8 +70,9 @@ type Sessions interface {
 	// Resume commits the state of a checkpoint again. Contexts leave out what
 	// lies between; events show it.
 	Resume(ctx context.Context, id, name string, o *SessionWrite) (*Session, error)
-	// Branch makes a new session from a checkpoint: its state, and the events up
-	// to it under new numbers and times.
+	// Branch makes a new session from a checkpoint: its state, and under new
+	// numbers and times the events up to it, without those that resumes had gone
+	// back over.
 	Branch(ctx context.Context, id, name string, s *NewSession) (*Session, error)
 
 	// Step claims a run-once step, or completes it when r has an output.
@@ -100,7 +111,8 @@ type Session struct {
 	Status   string   `json:"status,omitempty"`
 	Progress *float64 `json:"progress,omitempty"`
 	// State has the keys of the session and, under their prefixes, those that it
-	// shares with the user's and the app's other sessions.
+	// shares with the user's and the app's other sessions; these are left out in
+	// lists and exports.
 	State     json.RawMessage `json:"state"`
 	Version   int64           `json:"version"`  // of state and attributes
 	LastSeq   int64           `json:"last_seq"` // of the log
@@ -224,9 +236,11 @@ func (l SessionLease) Fence() Fence { return Fence{l.Session, l.Token} }
 
 // SessionExport is a whole session.
 type SessionExport struct {
-	Session     Session            `json:"session"`
-	TTL         string             `json:"ttl,omitempty"`
-	Events      []Entry            `json:"events"`
+	Session Session `json:"session"`
+	TTL     string  `json:"ttl,omitempty"`
+	Events  []Entry `json:"events"`
+	// Skipped is what resumes went back over.
+	Skipped     []Omitted          `json:"skipped,omitempty"`
 	Checkpoints []CheckpointExport `json:"checkpoints,omitempty"`
 	Steps       []Step             `json:"steps,omitempty"`
 }
@@ -235,6 +249,8 @@ type SessionExport struct {
 type CheckpointExport struct {
 	Checkpoint
 	State json.RawMessage `json:"state"`
+	// Skipped is what resumes had gone back over by then.
+	Skipped []Omitted `json:"skipped,omitempty"`
 }
 
 // Timeline is what happened to a session.

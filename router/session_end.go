@@ -1,0 +1,114 @@
+package router
+
+import (
+	"context"
+	"errors"
+
+	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
+)
+
+// partsPage is how many parts of a session one transaction takes.
+const partsPage = 500
+
+// parts returns a page of the live parts of a session below a prefix.
+func (s sessions) parts(ctx context.Context, id, prefix, after string, bodies bool) ([]warm.Current, error) {
+	out, err := s.Warm.List(ctx, warm.List{
+		Tenant: s.who.Tenant, Namespace: tiering.SessionPartsNamespace, Prefix: id + "/" + prefix, After: after, Limit: partsPage, Bodies: bodies,
+	})
+	return out, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+}
+
+// ending is the end of one life of a session.
+type ending struct {
+	sessions
+	former bool // only of a life that is over already, whoever had it
+	gone   bool // the log was taken
+}
+
+// errNothingToEnd stops an ending: the session was made anew, or it is over and was
+// another user's, which is none for the caller.
+var errNothingToEnd = errors.New("there is no session to end")
+
+// end takes what stands of a session, page by page, its log and its document with
+// the last parts. A part can be committed until the log is gone, so it looks once
+// more behind it; by then a session that lives is another one.
+func (s sessions) end(ctx context.Context, id string, e *ending) error {
+	for {
+		parts, err := s.parts(ctx, id, "", "", false)
+		if err != nil || e.gone && len(parts) == 0 {
+			return err
+		}
+		keys := []tiering.Key{s.logKey(id), s.docKey(id)}
+		for _, p := range parts {
+			keys = append(keys, p.Head.Key)
+		}
+		last := len(parts) < partsPage
+		_, committed, err := s.transact(ctx, keys, nil, func(current []warm.Current) ([]warm.Change, error) {
+			return e.changes(current, last)
+		})
+		switch {
+		case errors.Is(err, errNothingToEnd):
+			return nil
+		case err != nil:
+			return err
+		case !committed:
+			return tiering.Errorf(tiering.CodeUnavailable, "the session was not deleted: try again")
+		}
+		e.gone = e.gone || last
+	}
+}
+
+// changes are the deletions of what stands, log and document only with the last
+// parts.
+func (e *ending) changes(current []warm.Current, last bool) (out []warm.Change, err error) {
+	over := e.former || e.gone
+	for _, cur := range current {
+		part := cur.Head.Key.Namespace == tiering.SessionPartsNamespace
+		log := cur.Head.Key.Namespace == tiering.SessionEventsNamespace
+		switch {
+		case log && !cur.Head.Live(cur.Now) && !e.mayRead(cur.Head.User) && !over:
+			return nil, errNothingToEnd // not the caller's to end, nor to know of
+		case !cur.Head.Live(cur.Now):
+		case log && over:
+			return nil, errNothingToEnd
+		case !over && !e.mayRead(cur.Head.User):
+			return nil, errForeign()
+		case part || last:
+			out = append(out, warm.Change{Key: cur.Head.Key, Rows: []warm.Row{{Op: tiering.OpDelete}}})
+		}
+	}
+	return out, nil
+}
+
+// errFormerLife says that the id had a session before, of which something may
+// stand still.
+var errFormerLife = errors.New("the id had a session before")
+
+// overFormer commits the creation of a session. What is left of a session that the
+// id had before is taken first: else the new one would begin with the steps and
+// checkpoints of one that has expired and was not swept yet.
+func (s sessions) overFormer(ctx context.Context, c *sessionChange, decide func(*sessionTx) error) error {
+	left, err := s.parts(ctx, c.id, "", "", false)
+	if err != nil {
+		return err
+	}
+	if len(left) > 0 {
+		c.ended = -1 // whatever became of its log
+	}
+	for range 3 {
+		err := c.commit(ctx, decide)
+		if !errors.Is(err, errFormerLife) {
+			return err
+		}
+		cur, err := s.Warm.Head(ctx, s.logKey(c.id))
+		if err != nil {
+			return tiering.Wrap(err, "", tiering.Warm, s.docKey(c.id))
+		}
+		if err := s.end(ctx, c.id, &ending{sessions: s, former: true}); err != nil {
+			return err
+		}
+		c.ended = cur.Head.Version
+	}
+	return tiering.Errorf(tiering.CodeUnavailable, "the session that had this id comes to its end: try again")
+}
