@@ -2,6 +2,7 @@ package router
 
 import (
 	"context"
+	"slices"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/window"
@@ -35,36 +36,66 @@ func (s sessions) contextOf(ctx context.Context, id string, o tiering.ContextOpt
 	if err != nil {
 		return nil, err
 	}
-	events, err := s.contextEvents(ctx, at)
+	events, unread, err := s.contextEvents(ctx, at)
 	if err != nil {
 		return nil, err
 	}
 	return window.Fit(events, window.Options{
-		Budget: o.Budget, KeepTurns: o.KeepTurns, Shorten: o.Shorten, Shape: window.Shape(o.Shape), Count: count, Skipped: at.doc.Skipped,
+		Budget: o.Budget, KeepTurns: o.KeepTurns, Shorten: o.Shorten, Shape: window.Shape(o.Shape), Count: count, Skipped: at.doc.Skipped, Unread: unread,
 	})
 }
 
-// contextEvents are the newest events of a session in order, behind the first
-// ones where there are more.
-func (s sessions) contextEvents(ctx context.Context, at *standingSession) ([]window.Event, error) {
-	page, err := s.entriesOf(ctx, at.log, tiering.EntriesOptions{Descending: true, Limit: contextEvents})
+// contextEvents are the newest events of a session in order, without those that
+// resumes went back over, behind the first ones where there are more. unread is what
+// lies between.
+func (s sessions) contextEvents(ctx context.Context, at *standingSession) (events []window.Event, unread []tiering.Omitted, err error) {
+	newest, before, err := s.newestEvents(ctx, at)
+	if err != nil || before <= 1 {
+		return newest, nil, err
+	}
+	page, err := s.entriesOf(ctx, at.log, tiering.EntriesOptions{Before: before, Limit: contextFirst})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
-	var first []tiering.Entry
+	for _, e := range page.Entries {
+		events = append(events, window.Event{Seq: e.Seq, Data: e.Data})
+	}
 	if n := len(page.Entries); page.More && n > 0 {
-		head, err := s.entriesOf(ctx, at.log, tiering.EntriesOptions{Before: page.Entries[n-1].Seq, Limit: contextFirst})
+		unread = []tiering.Omitted{{From: page.Entries[n-1].Seq + 1, To: before - 1, How: "dropped"}}
+	}
+	return append(events, newest...), unread, nil
+}
+
+// newestEvents reads backwards from the end of the log, over what resumes went back
+// over, until it has contextEvents of them or a page of bytes. No entry below before
+// was looked at; 1 means that all were.
+func (s sessions) newestEvents(ctx context.Context, at *standingSession) (out []window.Event, before int64, err error) {
+	before = at.log.Version + 1
+	for size := 0; len(out) < contextEvents && size < tiering.MaxBody; {
+		page, err := s.entriesOf(ctx, at.log, tiering.EntriesOptions{Descending: true, Before: before, Limit: contextEvents})
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		first = head.Entries
+		for _, e := range page.Entries {
+			if len(out) == contextEvents {
+				slices.Reverse(out)
+				return out, before, nil
+			}
+			if before = e.Seq; inRuns(at.doc.Skipped, e.Seq) {
+				continue
+			}
+			out, size = append(out, window.Event{Seq: e.Seq, Data: e.Data}), size+len(e.Data)
+		}
+		if !page.More {
+			before = 1
+			break
+		}
+		for _, r := range at.doc.Skipped {
+			if before > r.From && before <= r.To+1 {
+				before = r.From
+			}
+		}
 	}
-	out := make([]window.Event, 0, len(first)+len(page.Entries))
-	for _, e := range first {
-		out = append(out, window.Event{Seq: e.Seq, Data: e.Data})
-	}
-	for i := len(page.Entries) - 1; i >= 0; i-- {
-		out = append(out, window.Event{Seq: page.Entries[i].Seq, Data: page.Entries[i].Data})
-	}
-	return out, nil
+	slices.Reverse(out)
+	return out, before, nil
 }

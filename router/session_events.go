@@ -4,9 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
-	"github.com/tierd/tierd/internal/jsondoc"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -114,102 +112,4 @@ func (s sessions) events(ctx context.Context, id string, o tiering.EntriesOption
 		return nil, noSession()
 	}
 	return s.entriesOf(ctx, cur.Head, o)
-}
-
-// Timeline returns what happened to a session: its log, and between the entries
-// the versions of state and attributes with what they changed.
-func (s sessions) Timeline(ctx context.Context, id string, o *tiering.EntriesOptions) (*tiering.Timeline, error) {
-	out, err := s.timeline(ctx, id, orZero(o))
-	return out, tiering.Wrap(err, "timeline", "", s.docKey(id))
-}
-
-func (s sessions) timeline(ctx context.Context, id string, o tiering.EntriesOptions) (*tiering.Timeline, error) {
-	o.Descending = false
-	at, err := s.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	page, err := s.entriesOf(ctx, at.log, o)
-	if err != nil {
-		return nil, err
-	}
-	from, to := at.log.CreatedAt, time.Time{}
-	if n := len(page.Entries); n > 0 {
-		if o.After > 0 {
-			from = page.Entries[0].Time
-		}
-		if page.More {
-			to = page.Entries[n-1].Time
-		}
-	}
-	versions, err := s.versionsBetween(ctx, id, from, to)
-	if err != nil {
-		return nil, err
-	}
-	out := &tiering.Timeline{Items: []tiering.TimelineItem{}, More: page.More}
-	for _, e := range page.Entries {
-		for len(versions) > 0 && versions[0].Time.Before(e.Time) {
-			out.Items, versions = append(out.Items, versions[0]), versions[1:]
-		}
-		out.Items = append(out.Items, tiering.TimelineItem{Time: e.Time, What: whatOf(e.Data), Seq: e.Seq, Data: e.Data})
-	}
-	out.Items = append(out.Items, versions...)
-	return out, nil
-}
-
-// whatOf names an entry: one of tierd's own by its type.
-func whatOf(entry json.RawMessage) string {
-	var typed struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(entry, &typed) == nil && len(typed.Type) > len(tiering.SystemEvent) && typed.Type[:len(tiering.SystemEvent)] == tiering.SystemEvent {
-		return typed.Type[len(tiering.SystemEvent):]
-	}
-	return "event"
-}
-
-// versionsBetween are the versions of a session's document that were committed
-// from one time to another (zero: now), oldest first, each with its difference
-// from the one before.
-func (s sessions) versionsBetween(ctx context.Context, id string, from, to time.Time) ([]tiering.TimelineItem, error) {
-	all, err := s.newest(ctx, s.docKey(id), 0, maxLimit)
-	if err != nil {
-		return nil, err
-	}
-	var out []tiering.TimelineItem
-	var before []byte
-	for i := len(all) - 1; i >= 0; i-- {
-		v := all[i]
-		if v.Op.Deleting() || v.CreatedAt.Before(from) || !to.IsZero() && v.CreatedAt.After(to) {
-			before = nil
-			continue
-		}
-		if before == nil && i+1 < len(all) && !all[i+1].Op.Deleting() {
-			if before, err = s.bodyOf(ctx, id, all[i+1].Version); err != nil {
-				return nil, err
-			}
-		}
-		body, err := s.bodyOf(ctx, id, v.Version)
-		if err != nil {
-			return nil, err
-		}
-		item := tiering.TimelineItem{Time: v.CreatedAt, What: "version", Version: v.Version}
-		if body != nil && before != nil {
-			if item.Diff, err = jsondoc.Diff(before, body); err != nil {
-				return nil, err
-			}
-		}
-		before = body
-		out = append(out, item)
-	}
-	return out, nil
-}
-
-// bodyOf is a version of a session's document, nil when it is no longer kept.
-func (s sessions) bodyOf(ctx context.Context, id string, version int64) ([]byte, error) {
-	v, err := s.version(ctx, s.docKey(id), version)
-	if c := tiering.CodeOf(err); c == tiering.CodeGone || c == tiering.CodeNotFound {
-		return nil, nil
-	}
-	return v.body, err
 }

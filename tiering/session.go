@@ -267,7 +267,8 @@ type TimelineItem struct {
 	Seq  int64           `json:"seq,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 	// Version, and the JSON patch from the one before, are of state and
-	// attributes; Diff is empty when the bytes are no longer kept.
+	// attributes; Diff is empty when the bytes are no longer kept, and for all but
+	// the newest 1,000 versions of a page.
 	Version int64           `json:"version,omitempty"`
 	Diff    json.RawMessage `json:"diff,omitempty"`
 }

@@ -1,7 +1,9 @@
 package window
 
 import (
+	"cmp"
 	"encoding/json"
+	"slices"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -37,6 +39,9 @@ type Options struct {
 	Count func(string) int
 	// Skipped are runs of entries that a resume has gone back over.
 	Skipped []tiering.Omitted
+	// Unread are runs of entries that are not among the events, because the log is
+	// too long.
+	Unread []tiering.Omitted
 	// Summarise replaces the extractive summary: it is given the conversation that
 	// is left out, as text, and how many tokens it may take. "" falls back.
 	Summarise func(talk string, tokens int) string
@@ -79,9 +84,10 @@ func Fit(events []Event, o Options) (*tiering.SessionContext, error) {
 		if m, ok := o.summary(gone, o.Budget-used); ok {
 			summary, how = []message{m}, "summarised"
 		}
-		out.Omitted = append(out.Omitted, tiering.Omitted{From: gone[0].first(), To: gone[len(gone)-1].last(), How: how})
+		out.Omitted = o.around(tiering.Omitted{From: gone[0].first(), To: gone[len(gone)-1].last(), How: how})
 	}
-	out.Omitted = append(append(out.Omitted, omitted...), o.Skipped...)
+	out.Omitted = append(out.Omitted, slices.Concat(omitted, o.Unread, o.Skipped)...)
+	slices.SortStableFunc(out.Omitted, func(a, b tiering.Omitted) int { return cmp.Compare(a.From, b.From) })
 
 	talk := summary
 	for _, t := range append(shorts, kept...) {
@@ -114,6 +120,24 @@ func (o Options) middle(turns []turn, room int) (shorts, gone []turn, omitted []
 		}
 	}
 	return shorts, turns[:at], omitted
+}
+
+// around is a run of entries without those that were not read: these are told by
+// themselves.
+func (o Options) around(run tiering.Omitted) (out []tiering.Omitted) {
+	for _, u := range o.Unread {
+		if u.From > run.To || u.To < run.From {
+			continue
+		}
+		if u.From > run.From {
+			out = append(out, tiering.Omitted{From: run.From, To: u.From - 1, How: run.How})
+		}
+		run.From = u.To + 1
+	}
+	if run.From <= run.To {
+		out = append(out, run)
+	}
+	return out
 }
 
 // without leaves out what lies in the runs.

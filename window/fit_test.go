@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -173,5 +174,42 @@ func TestASummaryOfAModel(t *testing.T) {
 		if err != nil || !strings.Contains(string(got.Messages[1]), want) {
 			t.Errorf("summary: %s, %v", got.Messages[1], err)
 		}
+	}
+}
+
+// counted is words, and counts how much text was looked at.
+type counted struct{ bytes int }
+
+func (c *counted) words(s string) int {
+	c.bytes += len(s)
+	return words(s)
+}
+
+// What a summary costs to make grows with the log, not with its square.
+func TestASummaryOfALongLog(t *testing.T) {
+	looked := func(turns int) int {
+		var c counted
+		if _, err := window.Fit(talk(turns), window.Options{Budget: 2000, Count: c.words}); err != nil {
+			t.Fatal(err)
+		}
+		return c.bytes
+	}
+	if short, long := looked(100), looked(1600); long > 2*short {
+		t.Errorf("%d bytes were counted for 100 turns, %d for 1600", short, long)
+	}
+}
+
+// What was not read is told, apart from what was summarised.
+func TestWhatWasNotRead(t *testing.T) {
+	log := talk(20)
+	unread := tiering.Omitted{From: 11, To: 30, How: "dropped"}
+	log = append(log[:10:10], log[30:]...)
+	got, err := window.Fit(log, window.Options{Budget: 2000, Count: words, Unread: []tiering.Omitted{unread}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := []tiering.Omitted{{From: 3, To: 10, How: "summarised"}, unread, {From: 31, To: 42, How: "summarised"}}
+	if len(got.Omitted) < 3 || !slices.Equal(got.Omitted[:3], want) {
+		t.Errorf("omitted: %+v, want %+v first", got.Omitted, want)
 	}
 }

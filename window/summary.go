@@ -25,20 +25,40 @@ func (o Options) summary(gone []turn, room int) (m message, ok bool) {
 			}
 		}
 	}
-	lines := extract(gone)
-	head := fmt.Sprintf("Summary of %d earlier turns:", len(gone))
-	// The newest lines say most of what is going on.
-	for from := range lines {
+	m.text, ok = o.newest(fmt.Sprintf("Summary of %d earlier turns:", len(gone)), extract(gone), room)
+	return m, ok
+}
+
+// newest is a summary of the newest lines that fit room: they say most of what is
+// going on. What a line takes alone tells about how many those are, so that a long
+// log is not counted again and again.
+func (o Options) newest(head string, lines []string, room int) (string, bool) {
+	from := len(lines)
+	for left := room; from > 0; from-- {
+		if left -= o.Count("\n" + lines[from-1]); left < 0 {
+			break
+		}
+	}
+	fits := func(from int) (string, bool) {
 		parts := lines[from:]
 		if from > 0 {
 			parts = append([]string{"…"}, parts...)
 		}
-		m.text = head + "\n" + strings.Join(parts, "\n")
-		if o.cost([]message{m}) <= room {
-			return m, true
-		}
+		s := head + "\n" + strings.Join(parts, "\n")
+		return s, from < len(lines) && o.cost([]message{{text: s}}) <= room
 	}
-	return m, false
+	best, ok := fits(from)
+	for ; !ok && from < len(lines); best, ok = fits(from) {
+		from++
+	}
+	for from > 0 {
+		longer, more := fits(from - 1)
+		if !more {
+			break
+		}
+		best, ok, from = longer, true, from-1
+	}
+	return best, ok
 }
 
 // extract takes the beginning of what each side said, and the names of the tools
