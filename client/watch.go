@@ -6,6 +6,7 @@ import (
 	"io"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -31,6 +32,7 @@ func (c *Client) Watch(ctx context.Context, o *tiering.WatchOptions) (tiering.Wa
 	r.set("user", o.User)
 	r.set("session", o.Session)
 	r.set("from", o.From)
+	r.set("consumer", o.Consumer)
 	var include []string
 	if o.Data {
 		include = append(include, "data")
@@ -40,7 +42,8 @@ func (c *Client) Watch(ctx context.Context, o *tiering.WatchOptions) (tiering.Wa
 	}
 	r.set("include", strings.Join(include, ","))
 
-	w := &watcher{c: c, call: r, caller: ctx, last: o.After, events: make(chan tiering.Event), done: make(chan struct{})}
+	w := &watcher{c: c, call: r, caller: ctx, events: make(chan tiering.Event), done: make(chan struct{})}
+	w.last.Store(&o.After)
 	w.ctx, w.cancel = context.WithCancel(ctx)
 	s, err := w.open()
 	if err != nil {
@@ -60,8 +63,8 @@ type watcher struct {
 	ctx    context.Context // ends with it, and on Close
 	cancel context.CancelFunc
 
-	last  string        // the id to go on behind; the reader's own
-	pause time.Duration // the least delay before a new connection, as the node asked
+	last  atomic.Pointer[string] // the id to go on behind; only the reader sets it
+	pause time.Duration          // the least delay before a new connection, as the node asked
 
 	events chan tiering.Event // unbuffered: last never runs ahead of Next
 	done   chan struct{}      // closed when the reader has ended
@@ -79,6 +82,11 @@ func (w *watcher) Next(ctx context.Context) (tiering.Event, error) {
 		return tiering.Event{}, w.call.wrap(w.err)
 	}
 }
+
+// Position is an id to go on behind without a gap: an event that Next returned, or,
+// on a quiet stream, how far the node has searched. "" until one is known. It may
+// be behind the last event for a moment.
+func (w *watcher) Position() string { return *w.last.Load() }
 
 // Close ends the watch, unblocks Next and waits for the reader.
 func (w *watcher) Close() error {
@@ -150,8 +158,8 @@ func (w *watcher) follow(s *stream) (lively bool, err error) {
 			w.pause = fr.retry
 		}
 		if fr.data == nil {
-			if fr.hasID {
-				w.last = fr.id // where the feed stands for a watch that has seen nothing yet
+			if fr.hasID && !seen(fr.id, w.Position()) {
+				w.last.Store(&fr.id) // where the feed stands for a watch that has seen nothing yet
 			}
 			continue
 		}
@@ -159,13 +167,13 @@ func (w *watcher) follow(s *stream) (lively bool, err error) {
 		if err != nil {
 			return lively, err
 		}
-		if seen(fr.id, w.last) {
+		if seen(fr.id, w.Position()) {
 			continue
 		}
 		select {
 		case w.events <- ev:
 			if fr.hasID {
-				w.last = fr.id
+				w.last.Store(&fr.id)
 			}
 		case <-w.ctx.Done():
 			return lively, w.ctx.Err()
@@ -195,7 +203,8 @@ func (w *watcher) connect() (_ *stream, err error) {
 			cancel()
 		}
 	}()
-	if w.last != "" {
+	last := w.Position()
+	if last != "" {
 		w.call.query.Del("from")
 	}
 	req, err := w.c.request(ctx, w.call)
@@ -203,8 +212,8 @@ func (w *watcher) connect() (_ *stream, err error) {
 		return nil, err
 	}
 	req.Header.Set("Accept", "text/event-stream, application/problem+json")
-	if w.last != "" {
-		req.Header.Set("Last-Event-ID", w.last)
+	if last != "" {
+		req.Header.Set("Last-Event-ID", last)
 	}
 	res, err := w.c.stream.Do(req)
 	if err != nil {

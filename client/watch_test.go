@@ -103,6 +103,13 @@ func TestAWatchGoesOnBehindItsLastEvent(t *testing.T) {
 			w.Header().Set("Content-Type", "text/event-stream")
 			io.WriteString(w, "id: e.7\n\n")
 		}, events("8.0"), hold}, []string{"8.0"}, []string{"", "e.7", "e.8.0"}},
+		{"an id alone moves it on, and never back", []http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			events("2.0")(w, r)
+			io.WriteString(w, "id: e.1\n: \n\n")
+		}, func(w http.ResponseWriter, r *http.Request) {
+			events()(w, r)
+			io.WriteString(w, "id: e.7\n: \n\n")
+		}, events("8.0"), hold}, []string{"2.0", "8.0"}, []string{"", "e.2.0", "e.7", "e.8.0"}},
 		{"through an outage", []http.HandlerFunc{events("1.0"), unavailable(), lost, func(w http.ResponseWriter, r *http.Request) {
 			http.Error(w, "bad gateway", http.StatusBadGateway)
 		}, events("2.0"), hold}, []string{"1.0", "2.0"}, []string{"", "e.1.0", "e.1.0", "e.1.0", "e.1.0", "e.2.0"}},

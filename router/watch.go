@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -18,15 +19,24 @@ const watchPage = 256
 
 // Watch streams changes in feed order, from where o says.
 func (r *Router) Watch(ctx context.Context, o *tiering.WatchOptions) (tiering.Watcher, error) {
-	w, err := r.watch(ctx, orZero(o))
-	if err != nil {
-		return nil, tiering.Wrap(err, "watch", "", tiering.Key{})
+	for {
+		w, err := r.watch(ctx, orZero(o))
+		if errors.Is(err, errConsumerMade) {
+			continue
+		}
+		if err != nil {
+			return nil, tiering.Wrap(err, "watch", "", tiering.Key{})
+		}
+		return w, nil
 	}
-	return w, nil
 }
 
 func (r *Router) watch(ctx context.Context, o tiering.WatchOptions) (*watcher, error) {
 	if err := r.admitWatch(ctx, &o); err != nil {
+		return nil, err
+	}
+	joined, err := r.join(ctx, &o)
+	if err != nil {
 		return nil, err
 	}
 	epoch, err := r.Warm.Epoch(ctx)
@@ -64,8 +74,15 @@ func (r *Router) watch(ctx context.Context, o tiering.WatchOptions) (*watcher, e
 	default:
 		err = tiering.Invalidf("from %q: use now or start", o.From)
 	}
+	w.settle()
+	if err == nil && joined == nil && o.Consumer != "" {
+		err = r.makeConsumer(ctx, o, w.Position())
+	}
 	if err != nil {
 		w.close()
+		if joined != nil {
+			err = goneConsumer(o.Consumer, err)
+		}
 		return nil, err
 	}
 	return w, nil
@@ -143,17 +160,25 @@ type watcher struct {
 	closed context.Context
 	close  context.CancelFunc
 	once   sync.Once
+	// settled is the id behind which nothing was handed out yet that the caller has
+	// not asked on from.
+	settled atomic.Pointer[string]
 }
 
 var errWatcherClosed = errors.New("the stream was closed")
 
-// Position is the id to go on behind before Next was called: a stream that
-// breaks before its first event is resumed there without a gap.
-func (w *watcher) Position() string {
+// Position is an id to go on behind without a gap: every event up to it was
+// returned by a Next that another one has followed, or was not wanted. It moves on
+// while nothing is, and may be asked for from any goroutine.
+func (w *watcher) Position() string { return *w.settled.Load() }
+
+// settle notes where the watch stands when all that it read was handed out.
+func (w *watcher) settle() {
+	at := fmt.Sprintf("%s.%d", w.epoch, w.pos)
 	if w.skip >= 0 {
-		return eventID(w.epoch, w.pos+1, w.skip)
+		at = eventID(w.epoch, w.pos+1, w.skip)
 	}
-	return fmt.Sprintf("%s.%d", w.epoch, w.pos)
+	w.settled.Store(&at)
 }
 
 func eventID(epoch string, pos int64, index int) string {
@@ -169,6 +194,7 @@ func (w *watcher) Next(ctx context.Context) (tiering.Event, error) {
 		if w.ended != nil {
 			return tiering.Event{}, tiering.Wrap(w.ended, "watch", "", tiering.Key{})
 		}
+		w.settle()
 		if err := w.more(ctx); err != nil {
 			return tiering.Event{}, tiering.Wrap(err, "watch", "", tiering.Key{})
 		}
@@ -251,7 +277,7 @@ func (w *watcher) eventsOf(ctx context.Context, e warm.FeedEntry) (out []tiering
 func (w *watcher) wants(c warm.FeedChange) bool {
 	k := c.Key
 	switch {
-	case k.Tenant != w.r.who.Tenant, k.Reserved():
+	case k.Tenant != w.r.who.Tenant, k.Reserved(), k.Namespace == tiering.ConsumerNamespace:
 		return false
 	case w.o.Session != "" && !partOf(k, w.o.Session):
 		return false

@@ -234,7 +234,7 @@ func TestSchemasFollowTheTypes(t *testing.T) {
 		"TierStatus": reflect.TypeFor[tiering.TierStatus](), "FeedStatus": reflect.TypeFor[tiering.FeedStatus](),
 		"ArchiveStatus": reflect.TypeFor[tiering.ArchiveStatus](), "ParkedMove": reflect.TypeFor[tiering.ParkedMove](),
 		"NodeStatus": reflect.TypeFor[tiering.NodeStatus](), "EraseRequest": reflect.TypeFor[tiering.EraseRequest](),
-		"EraseReceipt": reflect.TypeFor[tiering.EraseReceipt](),
+		"EraseReceipt": reflect.TypeFor[tiering.EraseReceipt](), "Consumer": reflect.TypeFor[tiering.Consumer](),
 	} {
 		var have []string
 		for p := range schemas[name].Properties {

@@ -106,7 +106,7 @@ func (s *Server) operations() []*operation {
 	var all []*operation
 	for _, part := range [][]*operation{
 		documentOperations(), editOperations(), listOperations(), historyOperations(), logOperations(), sessionOperations(), careOperations(),
-		operateOperations(), batchOperations(), s.watchOperations(), memoryOperations(), embeddingOperations(), namespaceOperations(), keyOperations(),
+		operateOperations(), batchOperations(), s.watchOperations(), consumerOperations(), memoryOperations(), embeddingOperations(), namespaceOperations(), keyOperations(),
 		s.nodeOperations(),
 	} {
 		all = append(all, part...)

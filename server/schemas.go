@@ -118,6 +118,7 @@ func components() map[string]*huma.Schema {
 	embeddingSchemas(c)
 	logSchemas(c)
 	sessionSchemas(c)
+	consumerSchemas(c)
 	nodeSchemas(c)
 	operateSchemas(c)
 	return c

@@ -17,7 +17,8 @@ func (s *Server) watchOperations() []*operation {
 		id: "watch", method: http.MethodGet, path: "/v1/watch", tag: "watch",
 		summary: "Follow changes",
 		about: "Server-sent events in the order of the feed. Every event has an id; a request with Last-Event-ID goes on behind that event, without gap or repeat, " +
-			"or answers 410 when the feed no longer keeps it. A quiet stream carries a comment every 15 s. A reader that is too slow is cut and may resume. " +
+			"or answers 410 when the feed no longer keeps it. A quiet stream carries a comment every 15 s, with the id up to which the feed was searched. " +
+			"A reader that is too slow is cut and may resume. With consumer the position is kept by the node, and moves by acknowledgement alone. " +
 			"A stream that fails after it began ends with an event \"problem\".",
 		query: []param{
 			{name: "namespace", about: "Only this namespace.", schema: str(), example: "runs"},
@@ -27,11 +28,12 @@ func (s *Server) watchOperations() []*operation {
 			{name: "session", about: "Only this session's.", schema: str(), example: "s1"},
 			{name: "from", about: "now, or start: all that the feed keeps.", schema: enum("now", "start"), example: "now"},
 			{name: "after", about: "An event's id to go on behind, for clients that cannot set Last-Event-ID, which wins over it.", schema: str(), example: "01JF.4711.0"},
+			{name: "consumer", about: "A name: go on behind what was acknowledged under it. The first watch of the name makes it; later ones have to watch the same.", schema: text(256), example: "mailer"},
 			{name: "include", about: "data, previous, or both with a comma: the bodies after and before the change.", schema: str(), example: "data"},
 		},
 		headers: []param{{name: "Last-Event-ID", about: "The last event seen; browsers send it by themselves.", schema: str(), example: "01JF.4711.0"}},
 		answers: []answer{{http.StatusOK, "The stream; the data of each event is an Event.", nil, &media{"text/event-stream", ref("Event"), nil}}},
-		codes:   []tiering.Code{tiering.CodeGone, tiering.CodeRateLimited},
+		codes:   []tiering.Code{tiering.CodeGone, tiering.CodeRateLimited, tiering.CodeWrongKind},
 		run:     (*call).watch,
 	}}
 }
@@ -41,7 +43,7 @@ func (c *call) watchOptions() (*tiering.WatchOptions, error) {
 	o := &tiering.WatchOptions{
 		Namespace: c.q.text("namespace"), Prefix: c.q.text("prefix"), ID: c.q.text("id"),
 		User: c.q.text("user"), Session: c.q.text("session"),
-		From: c.q.choice("from", "now", "start"), After: c.q.text("after"),
+		From: c.q.choice("from", "now", "start"), After: c.q.text("after"), Consumer: c.q.text("consumer"),
 		Data: include["data"], Previous: include["previous"],
 	}
 	if last := c.r.Header.Get("Last-Event-ID"); last != "" {
@@ -132,9 +134,10 @@ func (c *call) follow(ctx context.Context, cancel context.CancelFunc, w tiering.
 			_ = st.comment("the server stops") // the stream ends whether it is heard or not
 			return
 		case <-beat.C:
-			err = st.comment("")
+			err = st.heartbeat(w, events)
 		case e := <-events:
 			err = st.event(e, len(events) == 0)
+			st.standing(w)
 			beat.Reset(c.s.opts.Heartbeat)
 		case cause := <-failed:
 			c.end(ctx, st, events, cause)
@@ -192,19 +195,45 @@ type stream struct {
 	w       http.ResponseWriter
 	timeout time.Duration
 	buf     bytes.Buffer
+	// stood is where the watcher stood when the last event was sent, which may be
+	// before that event: an id must not lead back behind it.
+	stood string
 }
 
-// positioned is a watcher that says behind which event it stands before its
-// first Next. With it a client that loses a quiet stream resumes without a gap.
+// positioned is a watcher that says behind which id a reader goes on that had all
+// it was handed out before the last Next. With it a client that loses a quiet
+// stream resumes without a gap.
 type positioned interface{ Position() string }
 
 // open begins the stream, so that a client knows that it is watching.
 func (s *stream) open(w tiering.Watcher) error {
 	s.buf.Reset()
-	if p, ok := w.(positioned); ok {
-		field(&s.buf, "id", p.Position())
+	if s.standing(w); s.stood != "" {
+		field(&s.buf, "id", s.stood)
 	}
 	s.buf.WriteString(": watching\n\n")
+	return s.write(true)
+}
+
+// standing notes where the watcher stands.
+func (s *stream) standing(w tiering.Watcher) {
+	if p, ok := w.(positioned); ok {
+		s.stood = p.Position()
+	}
+}
+
+// heartbeat says how far the feed was searched, when that is news and nothing waits
+// to be sent. What the position stands behind was put into events before; so it
+// was sent too, if events is empty after the position was read.
+func (s *stream) heartbeat(w tiering.Watcher, events <-chan tiering.Event) error {
+	s.buf.Reset()
+	if p, ok := w.(positioned); ok {
+		if at := p.Position(); at != s.stood && len(events) == 0 {
+			s.stood = at
+			field(&s.buf, "id", at)
+		}
+	}
+	s.buf.WriteString(": \n\n")
 	return s.write(true)
 }
 

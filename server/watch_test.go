@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -253,4 +254,67 @@ func TestNoValueBreaksAnEvent(t *testing.T) {
 	if len(lines) != 3 {
 		t.Errorf("an event of %d lines: %q", len(lines), lines)
 	}
+}
+
+// stepping is a watch whose position a test moves.
+type stepping struct {
+	*fake
+	at     atomic.Pointer[string]
+	events chan tiering.Event
+}
+
+func (s *stepping) Watch(context.Context, *tiering.WatchOptions) (tiering.Watcher, error) {
+	return s, nil
+}
+func (s *stepping) Position() string { return *s.at.Load() }
+func (s *stepping) Close() error     { return nil }
+func (s *stepping) stand(at string)  { s.at.Store(&at) }
+func (s *stepping) Next(ctx context.Context) (tiering.Event, error) {
+	select {
+	case e := <-s.events:
+		return e, nil
+	case <-ctx.Done():
+		return tiering.Event{}, ctx.Err()
+	}
+}
+
+// A heartbeat says how far the feed was searched; its id never leads a client back
+// behind an event that it has.
+func TestAHeartbeatSaysHowFarTheFeedWasSearched(t *testing.T) {
+	f := &stepping{fake: newFake(), events: make(chan tiering.Event)}
+	f.stand("e.1")
+	s, err := New(Options{As: func(tiering.Principal) tiering.Service { return f }, Heartbeat: 5 * time.Millisecond})
+	if err != nil {
+		t.Fatal(err)
+	}
+	addr, _ := listen(t, s)
+	w := follow(t, addr, "", "")
+	expect := func(step, want string) {
+		t.Helper()
+		for {
+			got := w.block()
+			if got == ": \n" && want != got {
+				continue // nothing is news yet
+			}
+			if got != want {
+				t.Fatalf("%s: %q, want %q", step, got, want)
+			}
+			return
+		}
+	}
+	expect("at first", "id: e.1\n: watching\n")
+	expect("nothing is news", ": \n")
+	f.stand("e.5")
+	expect("searched on", "id: e.5\n: \n")
+	f.events <- tiering.Event{ID: "e.8.0", Type: "state.put"}
+	if got := w.block(); !strings.HasPrefix(got, "id: e.8.0\n") && got != ": \n" {
+		t.Fatalf("the event: %q", got)
+	}
+	for range 3 { // the position is still that before the event
+		if got := w.block(); strings.HasPrefix(got, "id: e.5") {
+			t.Fatalf("it leads back: %q", got)
+		}
+	}
+	f.stand("e.9")
+	expect("behind the event", "id: e.9\n: \n")
 }

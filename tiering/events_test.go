@@ -5,8 +5,10 @@ import (
 	"errors"
 	"fmt"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
+	"time"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -18,6 +20,8 @@ type tape struct {
 	plays             []any
 	closed            int
 }
+
+func (d *desk) Watch(context.Context, *tiering.WatchOptions) (tiering.Watcher, error) { return d, nil }
 
 func (d *tape) Watch(context.Context, *tiering.WatchOptions) (tiering.Watcher, error) {
 	if d.refused != nil {
@@ -109,5 +113,78 @@ func TestEventsEndWithTheContext(t *testing.T) {
 				}
 			})
 		})
+	}
+}
+
+// desk is a service that plays a tape and takes acknowledgements.
+type desk struct {
+	tape
+	consumers // nil: nothing else is called
+	mu        sync.Mutex
+	answers   []error // of acknowledgements, in their order; then nil
+	taken     []string
+}
+
+// consumers has a name of its own, which no method has.
+type consumers = tiering.Consumers
+
+func (d *desk) Acknowledge(ctx context.Context, _, event string) (*tiering.Consumer, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if len(d.answers) > 0 {
+		err := d.answers[0]
+		d.answers = d.answers[1:]
+		if err != nil {
+			return nil, err
+		}
+	}
+	d.taken = append(d.taken, event)
+	return &tiering.Consumer{Position: event}, nil
+}
+
+func (d *desk) Position() string { return "idle" }
+
+func TestConsumeAcknowledges(t *testing.T) {
+	away, gone, died := tiering.Errorf(tiering.CodeUnavailable, "away"), tiering.Errorf(tiering.CodeNotFound, "deleted"), errors.New("died")
+	for _, c := range []struct {
+		name    string
+		plays   []any
+		answers []error
+		dies    string // the event over which the caller dies
+		last    string // what was acknowledged last
+		ends    error
+	}{
+		{"what was taken, not what was not", []any{"1", "2", "3"}, nil, "3", "2", died},
+		{"nothing of the first", []any{"1"}, nil, "1", "", died},
+		{"again while the node is away", []any{"1", "2"}, []error{away, away, away}, "2", "1", died},
+		{"until it is refused", []any{"1"}, []error{gone}, "", "", gone},
+		{"how far a quiet feed was searched", []any{"1"}, nil, "", "idle", context.DeadlineExceeded},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				ctx, cancel := context.WithTimeout(t.Context(), 150*time.Minute)
+				defer cancel()
+				d := &desk{tape: tape{plays: c.plays}, answers: c.answers}
+				err := tiering.Consume(ctx, d, &tiering.WatchOptions{Consumer: "worker"}, func(e tiering.Event) error {
+					if e.ID == c.dies {
+						return died
+					}
+					return nil
+				})
+				last := ""
+				if n := len(d.taken); n > 0 {
+					last = d.taken[n-1]
+				}
+				if !errors.Is(err, c.ends) || last != c.last || d.closed != 1 {
+					t.Errorf("it ends with %v behind %v, want %v behind %q; closed %d times", err, d.taken, c.ends, c.last, d.closed)
+				}
+			})
+		})
+	}
+	if err := tiering.Consume(t.Context(), &desk{}, nil, nil); tiering.CodeOf(err) != tiering.CodeInvalid {
+		t.Errorf("without a name: %v", err)
 	}
 }

@@ -79,6 +79,7 @@ type Service interface {
 	Documents
 	Memories
 	Logs
+	Consumers
 	// Sessions returns the session part.
 	Sessions() Sessions
 	Namespaces
@@ -382,6 +383,10 @@ type WatchOptions struct {
 	// event's id, wins over it: the stream goes on behind that event.
 	From  string
 	After string
+	// Consumer names a stored position, see Consumers: the stream goes on behind
+	// it. The first watch of a name makes it; later ones have to watch the same. An
+	// After still wins over the stored position, and From counts for the first alone.
+	Consumer string
 	// Data and Previous include the bodies after and before the change.
 	Data     bool
 	Previous bool

@@ -31,11 +31,12 @@ type commands struct {
 	Recall   recallCommand   `cmd:"" group:"memories" help:"Find memories by meaning and by words."`
 	Memories memoriesGroup   `cmd:"" aliases:"mem" group:"memories" help:"List, change, forget and link memories."`
 
-	Append  appendCommand  `cmd:"" group:"logs" help:"Append entries to a log."`
-	Entries entriesCommand `cmd:"" group:"logs" help:"Print entries of a log."`
-	Tail    tailCommand    `cmd:"" group:"logs" help:"Follow a namespace or a log until Ctrl-C."`
-	Eval    evalGroup      `cmd:"" group:"memories" help:"Measure recall on conversations of one's own."`
-	Embed   embedGroup     `cmd:"" group:"memories" help:"Look at and change what makes the vectors of memories."`
+	Append    appendCommand  `cmd:"" group:"logs" help:"Append entries to a log."`
+	Entries   entriesCommand `cmd:"" group:"logs" help:"Print entries of a log."`
+	Tail      tailCommand    `cmd:"" group:"logs" help:"Follow a namespace or a log until Ctrl-C."`
+	Consumers consumersGroup `cmd:"" group:"logs" help:"List and forget the named consumers of tail and watch."`
+	Eval      evalGroup      `cmd:"" group:"memories" help:"Measure recall on conversations of one's own."`
+	Embed     embedGroup     `cmd:"" group:"memories" help:"Look at and change what makes the vectors of memories."`
 
 	Sessions sessionsGroup `cmd:"" group:"sessions" help:"List, look at, follow, export and delete sessions."`
 

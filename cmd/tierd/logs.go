@@ -133,19 +133,25 @@ func (p *process) printEntry(e tiering.Entry) error {
 }
 
 type tailCommand struct {
-	Of    string `arg:"" name:"ns[/id]" help:"A namespace, or one log."`
-	Lines int    `short:"n" default:"10" placeholder:"N" help:"Of one log: begin with its newest N entries."`
+	Of       string `arg:"" name:"ns[/id]" help:"A namespace, or one log."`
+	Lines    int    `short:"n" default:"10" placeholder:"N" help:"Of one log: begin with its newest N entries."`
+	Consumer string `placeholder:"NAME" help:"Go on where this name was; what was printed is acknowledged. The first tail of a name begins at --from."`
+	From     string `enum:"now,start" default:"now" help:"With a new --consumer: now, or start, everything the feed still holds first."`
 	connectFlags
 }
 
 func (*tailCommand) Help() string {
-	return "Follows what is written until Ctrl-C: of a namespace every change with its content, of one log its entries.\n\n" +
-		examples("tierd tail agents", "tierd tail chats/7 -n 20")
+	return "Follows what is written until Ctrl-C: of a namespace every change with its content, of one log its entries. With --consumer it misses nothing between one run and the next, " +
+		"while these lie less than a day apart; what was printed just before it was killed may come again.\n\n" +
+		examples("tierd tail agents", "tierd tail chats/7 -n 20", "tierd tail agents --consumer mailer --json")
 }
 
 func (c *tailCommand) Run(ctx context.Context, p *process) error {
 	if c.Lines < 0 {
 		return usagef("-n %d: use 0 or more", c.Lines)
+	}
+	if c.Consumer == "" && c.From != "now" && c.From != "" {
+		return usagef("--from goes with --consumer")
 	}
 	name, id, one := strings.Cut(c.Of, "/")
 	var ns nsArg
@@ -156,7 +162,12 @@ func (c *tailCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	w, err := service.Watch(ctx, &tiering.WatchOptions{Namespace: name, ID: id, Data: true})
+	o := &tiering.WatchOptions{Namespace: name, ID: id, Data: true, Consumer: c.Consumer, From: c.From}
+	if c.Consumer != "" {
+		err := tiering.Consume(ctx, service, o, func(e tiering.Event) error { return p.printTailed(e, one) })
+		return endOfWatch(ctx, err)
+	}
+	w, err := service.Watch(ctx, o)
 	if err != nil {
 		return endOfWatch(ctx, err)
 	}
@@ -201,17 +212,23 @@ func (p *process) follow(ctx context.Context, w tiering.Watcher, one bool, shown
 		if err != nil {
 			return err
 		}
-		switch {
-		case !one || e.Type != "log.appended":
-			err = p.printEvent(e)
-		case e.Version <= shown:
-		case p.json:
-			err = p.printJSON(tiering.Entry{Seq: e.Version, Time: e.Time, Data: e.Data})
-		default:
-			err = p.printEntry(tiering.Entry{Seq: e.Version, Time: e.Time, Data: e.Data})
+		if one && e.Type == "log.appended" && e.Version <= shown {
+			continue
 		}
-		if err != nil {
+		if err := p.printTailed(e, one); err != nil {
 			return err
 		}
 	}
+}
+
+// printTailed prints a change, of one log the entry that it is.
+func (p *process) printTailed(e tiering.Event, one bool) error {
+	entry := tiering.Entry{Seq: e.Version, Time: e.Time, Data: e.Data}
+	switch {
+	case !one || e.Type != "log.appended":
+		return p.printEvent(e)
+	case p.json:
+		return p.printJSON(entry)
+	}
+	return p.printEntry(entry)
 }
