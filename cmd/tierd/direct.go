@@ -22,15 +22,24 @@ type tierFlags struct {
 
 // direct reads the settings that the tiers are opened by.
 func (p *process) direct(kctx *kong.Context) (tierd.Config, error) {
-	loaded, err := p.loadChecked(given(kctx), func(l *config.Loaded, now time.Time) []config.Fault {
-		return append(l.Check(now), checkDrivers(l)...)
-	})
+	loaded, err := p.loadChecked(given(kctx), checkTiers)
 	if err != nil {
 		return tierd.Config{}, err
 	}
+	return p.tiersOf(loaded), nil
+}
+
+// checkTiers returns what is wrong with settings for a command that opens the
+// tiers itself.
+func checkTiers(l *config.Loaded, now time.Time) []config.Fault {
+	return append(l.Check(now), checkDrivers(l)...)
+}
+
+// tiersOf names the warm and cold tiers of settings.
+func (p *process) tiersOf(loaded *config.Loaded) tierd.Config {
 	return tierd.Config{
 		Data: loaded.Data, Warm: loaded.Given("warm"), Cold: loaded.Given("cold"), Backup: loaded.Given("backup"), Logger: p.logger(loaded),
-	}, nil
+	}
 }
 
 // inUse advises on a data folder that a daemon uses.

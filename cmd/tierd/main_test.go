@@ -75,6 +75,9 @@ func TestServeHasAFlagForEverySetting(t *testing.T) {
 	}
 	delete(flags, "--config")
 	for _, s := range config.Settings() {
+		if s.Of() != "" {
+			continue
+		}
 		f := flags[s.Flag()]
 		delete(flags, s.Flag())
 		switch {

@@ -10,6 +10,8 @@
 // directory.
 package config
 
+import "github.com/tierd/tierd/internal/cost"
+
 // Config is the effective configuration of a daemon.
 type Config struct {
 	Listen      string `koanf:"listen"`
@@ -28,6 +30,9 @@ type Config struct {
 	TLSKey      string `koanf:"tls_key"`
 	LogLevel    string `koanf:"log_level"`
 	LogFormat   string `koanf:"log_format"`
+
+	// Prices are what "tierd cost" estimates with; a daemon has no use for them.
+	Prices cost.Prices `koanf:"prices"`
 }
 
 // Loaded is a configuration with the source of each value.

@@ -7,6 +7,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tierd/tierd/internal/cost"
 )
 
 func write(t *testing.T, name, text string) string {
@@ -59,15 +61,27 @@ func TestEverySettingReachesItsField(t *testing.T) {
 	l := load(t, Sources{Flags: map[string]string{
 		"listen": "127.0.0.1:1", "data": "d", "hot": "redis://h", "warm": "postgres://w", "cold": "s3://c", "backup": "s3://b",
 		"vector": "pgvector:", "embed": "openai+https://e", "hot_bytes": "1MiB", "auto_create": "false",
-		"require_keys": "true", "insecure": "true", "tls_cert": "c.pem", "tls_key": "k.pem", "log_level": "DEBUG", "log_format": "json",
+		"require_keys": "true", "insecure": "true", "tls_cert": "c.pem", "tls_key": "k.pem", "log_level": "DEBUG", "log_format": "json", "prices": "put=1",
 	}})
 	want := Config{"127.0.0.1:1", "d", "redis://h", "postgres://w", "s3://c", "s3://b", "pgvector:", "openai+https://e", 1 << 20,
-		false, true, true, "c.pem", "k.pem", "debug", "json"}
+		false, true, true, "c.pem", "k.pem", "debug", "json",
+		cost.Prices{Hot: 0.12, Warm: 0.023, Cold: 0.0023, Put: 1, Get: 0.0004}}
 	if l.Config != want {
 		t.Errorf("got %+v\nwant %+v", l.Config, want)
 	}
 	if len(l.Faults) > 0 {
 		t.Errorf("faults %v", l.Faults)
+	}
+}
+
+// In the file prices may be a list of its own; what it leaves out has its default.
+func TestPricesMayBeAMapping(t *testing.T) {
+	file := write(t, "tierd.yaml", "prices:\n  hot: 0.09\n  put: 0\n")
+	l := load(t, Sources{Flags: map[string]string{"config": file}})
+	want := cost.Defaults()
+	want.Hot, want.Put = 0.09, 0
+	if l.Prices != want || l.Value("prices").Source != file+":1" || len(l.Faults) > 0 {
+		t.Errorf("%+v from %q, faults %v", l.Prices, l.Value("prices").Source, l.Faults)
 	}
 }
 
@@ -89,6 +103,9 @@ func TestFaultsNameTheirPlace(t *testing.T) {
 		{"a flag's spelling in the file", "hot-bytes: 1MiB\n", nil, nil, "tierd.yaml:1", `did you mean "hot_bytes"?`},
 		{"a key twice", "hot: 'memory:'\nhot: 'memory:'\n", nil, nil, "tierd.yaml:2", `"hot" stands on line 1 already: write each setting once`},
 		{"no YAML", "listen: x\nhot: memory:\n", nil, nil, "tierd.yaml", "line 2"},
+		{"a price of nothing", "prices: {ice: 1}\n", nil, nil, "tierd.yaml:1", `no price "ice"`},
+		{"a price below nothing", "", []string{"TIERD_PRICES=hot=-1"}, nil, "TIERD_PRICES", "not negative"},
+		{"a mapping", "hot: {a: b}\n", nil, nil, "tierd.yaml:1", "one value"},
 		{"a list", "hot: [a]\n", nil, nil, "tierd.yaml:1", "one value"},
 		{"a bad value in the file", "\n\nauto_create: perhaps\n", nil, nil, "tierd.yaml:3", "true or false"},
 		{"no such file", "", nil, map[string]string{"config": filepath.Join(dir, "absent.yaml")}, "absent.yaml", "no such file"},

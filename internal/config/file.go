@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/knadh/koanf/parsers/yaml"
@@ -18,7 +20,8 @@ type fileLayer struct {
 	lines map[string]int
 }
 
-// readFile reads the YAML file at path. It is flat: every key is a setting.
+// readFile reads the YAML file at path. Every key is a
+// setting.
 func readFile(path string) (fileLayer, []Fault) {
 	layer := fileLayer{texts: map[string]string{}, lines: map[string]int{}}
 	raw, err := os.ReadFile(path)
@@ -51,10 +54,23 @@ func readFile(path string) (fileLayer, []Fault) {
 			layer.texts[key.Value] = fmt.Sprint(v)
 			layer.lines[key.Value] = key.Line
 		default:
+			if mapping, ok := v.(map[string]any); ok && key.Value == prices {
+				layer.texts[prices], layer.lines[prices] = listed(mapping), key.Line
+				continue
+			}
 			faults = append(faults, Fault{Setting: key.Value, Source: at, Detail: "wants one value, not a list or a mapping"})
 		}
 	}
 	return layer, faults
+}
+
+// listed writes a mapping as one would on the command line: a=1,b=2.
+func listed(mapping map[string]any) string {
+	var parts []string
+	for _, name := range slices.Sorted(maps.Keys(mapping)) {
+		parts = append(parts, fmt.Sprintf("%s=%v", name, mapping[name]))
+	}
+	return strings.Join(parts, ",")
 }
 
 // resolve makes the paths of the file count from its own folder: a daemon reads

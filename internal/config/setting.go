@@ -10,6 +10,8 @@ import (
 	"strings"
 
 	"github.com/dustin/go-humanize"
+
+	"github.com/tierd/tierd/internal/cost"
 )
 
 // Setting is one thing that can be set.
@@ -24,11 +26,22 @@ type Setting struct {
 // Flag returns the setting's flag, with its dashes.
 func (s Setting) Flag() string { return "--" + strings.ReplaceAll(s.Name, "_", "-") }
 
+// Of is the command that alone has a flag for the setting; "" is serve.
+func (s Setting) Of() string {
+	if s.Name == prices {
+		return "cost"
+	}
+	return ""
+}
+
 // Env returns the setting's environment variable.
 func (s Setting) Env() string { return EnvPrefix + strings.ToUpper(s.Name) }
 
 // EnvPrefix starts every environment variable that tierd reads.
 const EnvPrefix = "TIERD_"
+
+// prices is the one setting that may be a mapping in the YAML file.
+const prices = "prices"
 
 // fileEnv names the YAML file itself, so it is no setting.
 const fileEnv = EnvPrefix + "CONFIG"
@@ -52,6 +65,7 @@ func Settings() []Setting {
 		{"tls_key", "", readText},
 		{"log_level", "info", readChoice("debug", "info", "warn", "error")},
 		{"log_format", "text", readChoice("text", "json")},
+		{prices, cost.Defaults().String(), readPrices},
 	}
 }
 
@@ -73,6 +87,8 @@ func names() []string {
 }
 
 func readText(text string) (any, error) { return text, nil }
+
+func readPrices(text string) (any, error) { return cost.ParsePrices(text) }
 
 func readBool(text string) (any, error) {
 	b, err := strconv.ParseBool(text)
