@@ -76,3 +76,40 @@ func appendersPerSecond(b *testing.B, w *world, entry json.RawMessage) float64 {
 	}
 	return rate
 }
+
+// BenchmarkNewest prints how long it takes to read the newest 20 entries of a log
+// of 10,000, beside a document of as many bytes from hot, and the one over the
+// other: what keeping a log's tail in hot could save at most.
+func BenchmarkNewest(b *testing.B) {
+	for _, place := range []place{embedded, servers} {
+		b.Run(place.String(), func(b *testing.B) {
+			w := open(b, setup{place: place})
+			entry := json.RawMessage(fmt.Sprintf(`{"role":"user","content":%q}`, strings.Repeat("where is seat 14C ", 20)))
+			for range 10 {
+				if _, err := w.r.Append(w.ctx, logs, "long", slices.Repeat([]json.RawMessage{entry}, 1000), nil); err != nil {
+					b.Fatal(err)
+				}
+			}
+			w.put("k", string(entry[:len(entry)-1])+`,"more":`+string(slices.Concat([]byte(`[`), []byte(strings.Repeat(string(entry)+",", 18)), entry, []byte(`]`)))+`}`)
+			var tail, hot []time.Duration
+			for b.Loop() {
+				began := time.Now()
+				page, err := w.r.Entries(w.ctx, logs, "long", &tiering.EntriesOptions{Descending: true, Limit: 20})
+				tail = append(tail, time.Since(began))
+				if err != nil || len(page.Entries) != 20 {
+					b.Fatal(page, err)
+				}
+				began = time.Now()
+				w.get("k")
+				hot = append(hot, time.Since(began))
+			}
+			median := func(d []time.Duration) float64 {
+				slices.Sort(d)
+				return float64(d[len(d)/2].Microseconds())
+			}
+			b.ReportMetric(median(tail), "tail-us")
+			b.ReportMetric(median(hot), "hot-get-us")
+			b.ReportMetric(median(tail)/median(hot), "tail/hot")
+		})
+	}
+}
