@@ -12,8 +12,6 @@ import (
 	"math"
 	"strconv"
 	"strings"
-
-	"github.com/tierd/tierd/tiering"
 )
 
 // Kind says what a text is embedded for. Models may treat the two differently.
@@ -39,8 +37,6 @@ type Embedding struct {
 	// empty one or one of punctuation alone: such a text is stored without a
 	// vector, and found by its words if at all.
 	Vector []float32
-	// Truncated says that only the beginning of the text was embedded.
-	Truncated bool
 }
 
 // Space is where vectors of one embedder live. Vectors of two spaces mean
@@ -139,20 +135,6 @@ func Normalise(v []float32) []float32 {
 		v[i] = float32(float64(x) * scale)
 	}
 	return v
-}
-
-// Check returns a caller's own vector, ready to be stored or searched for in a
-// space of the given dimensions: a normalised copy. It is an invalid error
-// (422) for another number of dimensions, for NaN, infinities and zero.
-func Check(v []float32, dimensions int) ([]float32, error) {
-	if len(v) != dimensions {
-		return nil, tiering.Unprocessablef("/embedding", "the vector has %d dimensions, and the space %d", len(v), dimensions)
-	}
-	out := Normalise(append([]float32(nil), v...))
-	if out == nil {
-		return nil, tiering.Unprocessablef("/embedding", "the vector is zero, or a number of it is none")
-	}
-	return out, nil
 }
 
 // Dot is the cosine of two normalised vectors of the same dimensions, in plain

@@ -1,11 +1,8 @@
 package vector
 
 import (
-	"errors"
 	"math"
 	"testing"
-
-	"github.com/tierd/tierd/tiering"
 )
 
 func TestSpacesCompareByID(t *testing.T) {
@@ -35,18 +32,15 @@ func TestSpacesCompareByID(t *testing.T) {
 	}
 }
 
-func TestCheckNormalisesOrRefuses(t *testing.T) {
-	in := []float32{3, 4}
-	out, err := Check(in, 2)
-	if err != nil || math.Abs(Dot(out, out)-1) > 1e-6 || in[0] != 3 {
-		t.Errorf("got %v, %v; input %v", out, err, in)
+func TestNormaliseScalesOrRefuses(t *testing.T) {
+	v := Normalise([]float32{3, 4})
+	if v == nil || math.Abs(Dot(v, v)-1) > 1e-6 {
+		t.Errorf("got %v", v)
 	}
 	nan, inf := float32(math.NaN()), float32(math.Inf(1))
-	for name, v := range map[string][]float32{
-		"too short": {1}, "too long": {1, 2, 3}, "zero": {0, 0}, "not a number": {1, nan}, "infinite": {1, inf},
-	} {
-		if _, err := Check(v, 2); !errors.Is(err, tiering.ErrInvalid) {
-			t.Errorf("%s: %v", name, err)
+	for name, v := range map[string][]float32{"empty": {}, "zero": {0, 0}, "not a number": {1, nan}, "infinite": {1, inf}} {
+		if got := Normalise(v); got != nil {
+			t.Errorf("%s: %v", name, got)
 		}
 	}
 }

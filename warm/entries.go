@@ -2,6 +2,7 @@ package warm
 
 import (
 	"context"
+	"math"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -29,6 +30,25 @@ func (r EntryRange) Holds(seq int64, at time.Time) bool {
 	return seq > r.After && (r.Before == 0 || seq < r.Before) &&
 		!at.Before(r.Since) && (r.Until.IsZero() || at.Before(r.Until))
 }
+
+// Bounds are the limits of a range as numbers, open ends filled in: versions
+// below before, and times in microseconds from since on, below until.
+func (r EntryRange) Bounds() (before, since, until int64) {
+	before, since, until = math.MaxInt64, math.MinInt64, math.MaxInt64
+	if r.Before > 0 {
+		before = r.Before
+	}
+	if !r.Since.IsZero() {
+		since = microsUp(r.Since)
+	}
+	if !r.Until.IsZero() {
+		until = microsUp(r.Until)
+	}
+	return before, since, until
+}
+
+// microsUp is the first microsecond that is not before t.
+func microsUp(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro() }
 
 // EntryReader reads runs of entries.
 type EntryReader interface {

@@ -5,13 +5,14 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // Now implements warm.Admin.
 func (s *Store) Now(ctx context.Context) (now time.Time, err error) {
 	err = s.read(ctx, func(q querier) error {
 		at, err := number(ctx, q, `SELECT `+nowFrom, s.fixedNow())
-		now = fromMicros(at)
+		now = column.Time(at)
 		return err
 	})
 	return now, err
@@ -81,7 +82,7 @@ func (s *Store) Unsettled(ctx context.Context) (n int64, err error) {
 func (s *Store) HighWater(ctx context.Context) (at time.Time, err error) {
 	err = s.read(ctx, func(q querier) error {
 		v, err := number(ctx, q, `SELECT number FROM meta WHERE name = 'high_water'`)
-		at = fromMicros(v)
+		at = column.Time(v)
 		return err
 	})
 	return at, err
@@ -93,6 +94,6 @@ func (s *Store) NoteTime(ctx context.Context, at time.Time, reset bool) error {
 	if reset {
 		keep = `excluded.number`
 	}
-	_, err := s.exec(ctx, `INSERT INTO meta AS m (name, number) VALUES ('high_water', $1) ON CONFLICT (name) DO UPDATE SET number = `+keep, micros(at))
+	_, err := s.exec(ctx, `INSERT INTO meta AS m (name, number) VALUES ('high_water', $1) ON CONFLICT (name) DO UPDATE SET number = `+keep, column.Micros(at))
 	return err
 }

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // entry is a head with what only the driver knows of it.
@@ -218,7 +219,7 @@ func (s *state) row(ns *space, key tiering.Key, row *warm.Row, e *entry) (warm.R
 // earlierDue is the lazy due time of a head: it moves forward with the sweep
 // alone.
 func earlierDue(due int64, h warm.Head) int64 {
-	at := micros(h.ExpiresAt)
+	at := column.Micros(h.ExpiresAt)
 	if at != 0 && !h.Pinned && (due == 0 || at < due) {
 		return at
 	}

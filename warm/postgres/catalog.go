@@ -9,6 +9,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 const insertSegment = `INSERT INTO segment (name, tenant, state, owner, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started, fence)
@@ -20,7 +21,7 @@ func (t *txn) insertSegment(info *tiering.SegmentInfo, state tiering.SegmentStat
 		started = t.now
 	}
 	_, err := t.exec(insertSegment, info.Name, info.Tenant, string(state), info.Owner, info.Token, info.Size, info.RawSize, digestBytes(info.SHA256), info.Count,
-		nanos(info.MinTime), nanos(info.MaxTime), ranges, copyText(info.Copies[0]), copyText(info.Copies[1]), micros(started))
+		nanos(info.MinTime), nanos(info.MaxTime), ranges, copyText(info.Copies[0]), copyText(info.Copies[1]), column.Micros(started))
 	return err
 }
 
@@ -159,7 +160,7 @@ func scanSegment(row pgx.Rows) (info tiering.SegmentInfo, err error) {
 		return info, err
 	}
 	info.State, info.Copies = tiering.SegmentState(state), [2]tiering.CopyState{tiering.CopyState(copy0), tiering.CopyState(copy1)}
-	info.MinTime, info.MaxTime, info.Started, info.Deleting = fromNanos(from), fromNanos(to), fromMicros(started), fromMicros(deleting)
+	info.MinTime, info.MaxTime, info.Started, info.Deleting = fromNanos(from), fromNanos(to), column.Time(started), column.Time(deleting)
 	copy(info.SHA256[:], sha)
 	return info, json.Unmarshal([]byte(ranges), &info.Ranges)
 }

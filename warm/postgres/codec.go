@@ -6,6 +6,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // A batch keeps its changes and its results as one bytea each, a request its
@@ -30,43 +31,43 @@ type made struct {
 
 // encodeChanges writes a feed entry's changes.
 func encodeChanges(changes []warm.FeedChange) []byte {
-	e := encoder{b: make([]byte, 0, 2+len(changes)*112)}
-	e.byte(formChanges)
-	e.uint(uint64(len(changes)))
+	e := encode(2 + len(changes)*112)
+	e.Byte(formChanges)
+	e.Uint(uint64(len(changes)))
 	for i := range changes {
 		c := &changes[i]
-		e.byte(byte(c.Op))
-		e.byte(byte(flags(c.Pinned, false, c.Query)))
-		e.key(c.Key)
-		e.int(c.Version)
-		e.int(c.Revision)
-		e.int(c.Prev)
-		e.time(c.At)
-		e.time(c.CreatedAt)
-		e.time(c.ExpiresAt)
-		e.int(c.TTL.Microseconds())
-		e.string(c.User)
-		e.int(c.Size)
-		e.digest(c.Digest)
+		e.Byte(byte(c.Op))
+		e.Byte(byte(flags(c.Pinned, false, c.Query)))
+		e.Key(c.Key)
+		e.Int(c.Version)
+		e.Int(c.Revision)
+		e.Int(c.Prev)
+		e.Time(c.At)
+		e.Time(c.CreatedAt)
+		e.Time(c.ExpiresAt)
+		e.Int(c.TTL.Microseconds())
+		e.Text(c.User)
+		e.Int(c.Size)
+		e.Digest(c.Digest)
 	}
-	return e.b
+	return e.B
 }
 
 // decodeChanges reads both forms of a batch's changes.
 func decodeChanges(b []byte) (out []made, err error) {
-	d := decoder{b: b}
-	switch d.byte() {
+	d := decode(b)
+	switch d.Byte() {
 	case formChanges:
-		out = make([]made, d.count())
+		out = make([]made, d.Count())
 		for i := range out {
 			out[i].FeedChange = d.change()
 		}
 	case formRecords:
 		return d.records()
 	default:
-		d.fail()
+		d.Fail()
 	}
-	if err := d.end(); err != nil {
+	if err := d.End(); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -74,41 +75,41 @@ func decodeChanges(b []byte) (out []made, err error) {
 
 // records reads records, each behind the index of its change.
 func (d *decoder) records() (out []made, err error) {
-	for len(d.b) > 0 {
+	for len(d.B) > 0 {
 		at := d.int16()
 		m := d.record()
 		m.change = at
 		out = append(out, m)
 	}
-	return out, d.err
+	return out, d.Err
 }
 
 func (d *decoder) change() (c warm.FeedChange) {
-	c.Op = tiering.Op(d.byte())
-	f := int16(d.byte())
+	c.Op = tiering.Op(d.Byte())
+	f := int16(d.Byte())
 	c.Pinned, c.Query = f&flagPinned != 0, f&flagQuery != 0
-	c.Key = d.key()
-	c.Version = d.int()
-	c.Revision = d.int()
-	c.Prev = d.int()
-	c.At = d.time()
-	c.CreatedAt = d.time()
-	c.ExpiresAt = d.time()
-	c.TTL = time.Duration(d.int()) * time.Microsecond
-	c.User = d.string()
-	c.Size = d.int()
-	c.Digest = d.digest()
+	c.Key = d.Key()
+	c.Version = d.Int()
+	c.Revision = d.Int()
+	c.Prev = d.Int()
+	c.At = d.Time()
+	c.CreatedAt = d.Time()
+	c.ExpiresAt = d.Time()
+	c.TTL = time.Duration(d.Int()) * time.Microsecond
+	c.User = d.Text()
+	c.Size = d.Int()
+	c.Digest = d.Digest()
 	return c
 }
 
 // recordTail encodes what is known of a put before it is sent: the end of its
 // record. Its beginning is made by the statement.
 func recordTail(key tiering.Key, row *warm.Row) []byte {
-	e := encoder{b: make([]byte, 0, 48+len(key.Tenant)+len(key.Namespace)+len(key.ID))}
-	e.key(key)
-	e.int(int64(len(row.Body)))
-	e.digest(row.Digest)
-	return e.b
+	e := encode(48 + len(key.Tenant) + len(key.Namespace) + len(key.ID))
+	e.Key(key)
+	e.Int(int64(len(row.Body)))
+	e.Digest(row.Digest)
+	return e.B
 }
 
 // record reads a record: of a put that was done.
@@ -116,16 +117,16 @@ func (d *decoder) record() (m made) {
 	m.Op = tiering.OpPut
 	m.Version = d.int64()
 	m.Prev = d.int64()
-	m.At = fromMicros(d.int64())
-	m.CreatedAt = fromMicros(d.int64())
-	m.ExpiresAt = fromMicros(d.int64())
+	m.At = column.Time(d.int64())
+	m.CreatedAt = column.Time(d.int64())
+	m.ExpiresAt = column.Time(d.int64())
 	m.TTL = time.Duration(d.int64()) * time.Microsecond
 	f := int16(d.int16())
 	m.Pinned, m.Query, m.created = f&flagPinned != 0, f&flagQuery != 0, f&flagCreated != 0
-	m.User = string(d.take(d.int16()))
-	m.Key = d.key()
-	m.Size = d.int()
-	m.Digest = d.digest()
+	m.User = string(d.Take(d.int16()))
+	m.Key = d.Key()
+	m.Size = d.Int()
+	m.Digest = d.Digest()
 	return m
 }
 
@@ -138,45 +139,45 @@ func (m *made) result() warm.Result {
 }
 
 func (e *encoder) head(h warm.Head) {
-	e.byte(byte(h.Op))
-	e.byte(byte(flags(h.Pinned, h.InWarm, false)))
-	e.key(h.Key)
-	e.int(h.Version)
-	e.int(h.Revision)
-	e.time(h.CreatedAt)
-	e.time(h.UpdatedAt)
-	e.time(h.ExpiresAt)
-	e.int(h.TTL.Microseconds())
-	e.time(h.AccessedAt)
-	e.string(h.User)
-	e.int(h.Size)
-	e.digest(h.Digest)
+	e.Byte(byte(h.Op))
+	e.Byte(byte(flags(h.Pinned, h.InWarm, false)))
+	e.Key(h.Key)
+	e.Int(h.Version)
+	e.Int(h.Revision)
+	e.Time(h.CreatedAt)
+	e.Time(h.UpdatedAt)
+	e.Time(h.ExpiresAt)
+	e.Int(h.TTL.Microseconds())
+	e.Time(h.AccessedAt)
+	e.Text(h.User)
+	e.Int(h.Size)
+	e.Digest(h.Digest)
 }
 
 func (d *decoder) head() (h warm.Head) {
-	h.Op = tiering.Op(d.byte())
-	f := int16(d.byte())
+	h.Op = tiering.Op(d.Byte())
+	f := int16(d.Byte())
 	h.Pinned, h.InWarm = f&flagPinned != 0, f&flagInWarm != 0
-	h.Key = d.key()
-	h.Version = d.int()
-	h.Revision = d.int()
-	h.CreatedAt = d.time()
-	h.UpdatedAt = d.time()
-	h.ExpiresAt = d.time()
-	h.TTL = time.Duration(d.int()) * time.Microsecond
-	h.AccessedAt = d.time()
-	h.User = d.string()
-	h.Size = d.int()
-	h.Digest = d.digest()
+	h.Key = d.Key()
+	h.Version = d.Int()
+	h.Revision = d.Int()
+	h.CreatedAt = d.Time()
+	h.UpdatedAt = d.Time()
+	h.ExpiresAt = d.Time()
+	h.TTL = time.Duration(d.Int()) * time.Microsecond
+	h.AccessedAt = d.Time()
+	h.User = d.Text()
+	h.Size = d.Int()
+	h.Digest = d.Digest()
 	return h
 }
 
 // encodeResult writes one result for a request.
 func encodeResult(r warm.Result) []byte {
-	e := encoder{b: make([]byte, 0, 192)}
-	e.byte(formResult)
+	e := encode(192)
+	e.Byte(formResult)
 	e.result(r, false)
-	return e.b
+	return e.B
 }
 
 // The leading byte of a result: its status, and whether its head is left out.
@@ -194,47 +195,47 @@ func (e *encoder) result(r warm.Result, inFeed bool) {
 	if inFeed {
 		lead |= resultInFeed
 	}
-	e.byte(lead)
+	e.Byte(lead)
 	created := byte(0)
 	if r.Created {
 		created = 1
 	}
 	if inFeed {
-		e.byte(created<<7 | byte(flags(false, r.Head.InWarm, false)))
-		e.time(r.Head.UpdatedAt)
-		e.time(r.Head.AccessedAt)
-		e.byte(byte(r.Head.Op))
+		e.Byte(created<<7 | byte(flags(false, r.Head.InWarm, false)))
+		e.Time(r.Head.UpdatedAt)
+		e.Time(r.Head.AccessedAt)
+		e.Byte(byte(r.Head.Op))
 		return
 	}
-	e.byte(created)
+	e.Byte(created)
 	e.head(r.Head)
-	e.int(r.Prev)
-	e.bytes(r.Answer)
+	e.Int(r.Prev)
+	e.Bytes(r.Answer)
 	msg := ""
 	if r.Err != nil {
 		msg = r.Err.Error()
 	}
-	e.string(msg)
+	e.Text(msg)
 }
 
 // result reads what encoder.result wrote; next yields the feed's changes.
 func (d *decoder) result(next func() (made, bool)) (r warm.Result) {
-	lead := d.byte()
+	lead := d.Byte()
 	r.Status = warm.Status(lead &^ resultInFeed)
 	if lead&resultInFeed == 0 {
-		r.Created = d.byte() == 1
+		r.Created = d.Byte() == 1
 		r.Head = d.head()
-		r.Prev = d.int()
-		r.Answer = d.bytes()
-		if msg := d.string(); msg != "" {
+		r.Prev = d.Int()
+		r.Answer = d.Bytes()
+		if msg := d.Text(); msg != "" {
 			r.Err = errors.New(msg)
 		}
 		return r
 	}
-	f := d.byte()
+	f := d.Byte()
 	c, ok := next()
 	if !ok {
-		d.fail()
+		d.Fail()
 		return warm.Result{}
 	}
 	r.Created = f>>7 == 1
@@ -243,45 +244,45 @@ func (d *decoder) result(next func() (made, bool)) (r warm.Result) {
 		Key: c.Key, Version: c.Version, Revision: c.Revision, CreatedAt: c.CreatedAt, ExpiresAt: c.ExpiresAt,
 		TTL: c.TTL, User: c.User, Size: c.Size, Digest: c.Digest, Pinned: c.Pinned, InWarm: int16(f)&flagInWarm != 0,
 	}
-	r.Head.UpdatedAt = d.time()
-	r.Head.AccessedAt = d.time()
-	r.Head.Op = tiering.Op(d.byte())
+	r.Head.UpdatedAt = d.Time()
+	r.Head.AccessedAt = d.Time()
+	r.Head.Op = tiering.Op(d.Byte())
 	return r
 }
 
 // encodeResults writes all results of a transaction, for its batch id (inFeed)
 // or for the request that covers it.
 func encodeResults(all [][]warm.Result, inFeed bool) []byte {
-	e := encoder{b: make([]byte, 0, 16+len(all)*24)}
-	e.byte(formResults)
-	e.uint(uint64(len(all)))
+	e := encode(16 + len(all)*24)
+	e.Byte(formResults)
+	e.Uint(uint64(len(all)))
 	for _, rows := range all {
-		e.uint(uint64(len(rows)))
+		e.Uint(uint64(len(rows)))
 		for _, r := range rows {
 			e.result(r, inFeed)
 		}
 	}
-	return e.b
+	return e.B
 }
 
 // encodeShape writes how many rows each change has.
 func encodeShape(changes []warm.Change) []byte {
-	e := encoder{b: make([]byte, 0, 3+len(changes))}
-	e.byte(formShape)
-	e.uint(uint64(len(changes)))
+	e := encode(3 + len(changes))
+	e.Byte(formShape)
+	e.Uint(uint64(len(changes)))
 	for i := range changes {
-		e.uint(uint64(len(changes[i].Rows)))
+		e.Uint(uint64(len(changes[i].Rows)))
 	}
-	return e.b
+	return e.B
 }
 
 // decodeResults reads a batch's results; changes are those of the same batch.
 // Of a shape, rows without a record are unsaid.
 func decodeResults(b []byte, changes []made) ([][]warm.Result, error) {
-	d := decoder{b: b}
-	form := d.byte()
+	d := decode(b)
+	form := d.Byte()
 	if form != formResults && form != formShape {
-		d.fail()
+		d.Fail()
 	}
 	next := func() (made, bool) {
 		if len(changes) == 0 {
@@ -291,12 +292,12 @@ func decodeResults(b []byte, changes []made) ([][]warm.Result, error) {
 		changes = changes[1:]
 		return c, true
 	}
-	out := make([][]warm.Result, d.count())
+	out := make([][]warm.Result, d.Count())
 	total := uint64(0)
 	for i := range out {
-		n := d.uint()
-		if total += n; form == formResults && n > uint64(len(d.b)) || n > maxRows || total > maxRows {
-			d.fail()
+		n := d.Uint()
+		if total += n; form == formResults && n > uint64(len(d.B)) || n > maxRows || total > maxRows {
+			d.Fail()
 			break
 		}
 		out[i] = make([]warm.Result, n)
@@ -312,7 +313,7 @@ func decodeResults(b []byte, changes []made) ([][]warm.Result, error) {
 			}
 		}
 	}
-	if err := d.end(); err != nil {
+	if err := d.End(); err != nil {
 		return nil, err
 	}
 	return out, nil
@@ -320,20 +321,20 @@ func decodeResults(b []byte, changes []made) ([][]warm.Result, error) {
 
 // decodeStored reads a request's result: of one row, or of a transaction.
 func decodeStored(b []byte) ([][]warm.Result, error) {
-	d := decoder{b: b}
-	switch d.byte() {
+	d := decode(b)
+	switch d.Byte() {
 	case formResults:
 		return decodeResults(b, nil)
 	case formResult:
 		r := d.result(func() (made, bool) { return made{}, false })
-		return [][]warm.Result{{r}}, d.end()
+		return [][]warm.Result{{r}}, d.End()
 	case formRecord:
 		m := d.record()
 		r := m.result()
-		if len(d.b) > 0 {
-			r.Answer = append([]byte(nil), d.b...)
+		if len(d.B) > 0 {
+			r.Answer = append([]byte(nil), d.B...)
 		}
-		return [][]warm.Result{{r}}, d.err
+		return [][]warm.Result{{r}}, d.Err
 	}
-	return nil, errCodec
+	return nil, column.ErrCorrupt
 }

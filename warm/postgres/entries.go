@@ -2,13 +2,12 @@ package postgres
 
 import (
 	"context"
-	"math"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // The sum ends a page by its bytes: bodies too long for their rows are not
@@ -26,7 +25,7 @@ const (
 
 // Entries implements warm.EntryReader.
 func (s *Store) Entries(ctx context.Context, r warm.EntryRange) (out []warm.Version, err error) {
-	before, since, until := bounds(r)
+	before, since, until := r.Bounds()
 	sql := entriesUp
 	if r.Descending {
 		sql = entriesDown
@@ -47,24 +46,6 @@ func (s *Store) Entries(ctx context.Context, r warm.EntryRange) (out []warm.Vers
 	return out, err
 }
 
-// bounds are the limits of a range as numbers, open ends filled in.
-func bounds(r warm.EntryRange) (before, since, until int64) {
-	before, since, until = math.MaxInt64, math.MinInt64, math.MaxInt64
-	if r.Before > 0 {
-		before = r.Before
-	}
-	if !r.Since.IsZero() {
-		since = microsUp(r.Since)
-	}
-	if !r.Until.IsZero() {
-		until = microsUp(r.Until)
-	}
-	return before, since, until
-}
-
-// microsUp is the first microsecond that is not before t.
-func microsUp(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro() }
-
 const manyHeads = `SELECT t.n, ` + headColumns + ` FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY t(tenant, name, id, n)
 	JOIN LATERAL (SELECT * FROM head h WHERE h.nid = (SELECT n.nid FROM namespace n WHERE n.tenant = t.tenant AND n.name = t.name) AND h.id = t.id AND h.version > 0 LIMIT 1) h ON true`
 
@@ -81,7 +62,7 @@ func (s *Store) Heads(ctx context.Context, keys []tiering.Key) (out []warm.Curre
 			return err
 		}
 		for i := range out {
-			out[i].Now = fromMicros(now)
+			out[i].Now = column.Time(now)
 		}
 		return each(ctx, q, manyHeads, []any{tenants, names, ids}, func(row pgx.Rows) error {
 			var n int64

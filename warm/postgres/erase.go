@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // checkSelector refuses a selector that is not exactly one thing.
@@ -41,7 +42,7 @@ func (s *Store) StartErase(ctx context.Context, e warm.Erasure) error {
 			phase = phaseOwned
 		}
 		seq, err := t.number(`INSERT INTO erasure (receipt, tenant, namespace, id, prefix, owner, started, phase) VALUES ($1, $2, $3, $4, $5, $6, $7, $8) RETURNING seq`,
-			e.ID, sel.Tenant, sel.Namespace, []byte(sel.ID), []byte(sel.Prefix), sel.User, micros(started), phase)
+			e.ID, sel.Tenant, sel.Namespace, []byte(sel.ID), []byte(sel.Prefix), sel.User, column.Micros(started), phase)
 		if violates(err, "erasure_receipt_key") {
 			return tiering.Errorf(tiering.CodeVersionConflict, "the erase order %s was begun before", e.ID)
 		}
@@ -84,7 +85,7 @@ func orders(ctx context.Context, q querier, where string, args ...any) (out []or
 		sel := &o.Selector
 		err := row.Scan(&o.seq, &o.ID, &sel.Tenant, &sel.Namespace, &id, &prefix, &sel.User, &started, &o.Pos, &o.Keys, &o.Versions, &o.Bytes, &done,
 			&o.phase, &o.batches, &o.requests, &o.Segments)
-		sel.ID, sel.Prefix, o.Started, o.Done = string(id), string(prefix), fromMicros(started), fromMicros(done)
+		sel.ID, sel.Prefix, o.Started, o.Done = string(id), string(prefix), column.Time(started), column.Time(done)
 		if len(o.Segments) == 0 {
 			o.Segments = nil
 		}
@@ -167,7 +168,7 @@ func (s *Store) FinishErase(ctx context.Context, id string) (e warm.Erasure, err
 		if _, err := t.exec(`DELETE FROM erasure_key WHERE erasure = $1`, o.seq); err != nil {
 			return err
 		}
-		_, err = t.exec(`UPDATE erasure SET done = $1, namespace = '', id = '', prefix = '', owner = '' WHERE seq = $2`, micros(e.Done), o.seq)
+		_, err = t.exec(`UPDATE erasure SET done = $1, namespace = '', id = '', prefix = '', owner = '' WHERE seq = $2`, column.Micros(e.Done), o.seq)
 		return err
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // The phases of an order. No index says who owned a key in the past, and
@@ -293,7 +294,7 @@ func (t *txn) erased(o *order) error {
 		}
 		// Nothing was ever committed, as after a rebuild: an entry without
 		// changes makes a position.
-		if _, err := t.exec(insertBatch, micros(t.now), uuid.New(), encodeResults(nil, true), encodeChanges(nil)); err != nil {
+		if _, err := t.exec(insertBatch, column.Micros(t.now), uuid.New(), encodeResults(nil, true), encodeChanges(nil)); err != nil {
 			return err
 		}
 	}

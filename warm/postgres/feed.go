@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // Epoch implements warm.Feed.
@@ -106,7 +107,7 @@ func (s *Store) TrimFeed(ctx context.Context, before time.Time) error {
 	for {
 		var most int64
 		err := s.write(ctx, func(t *txn) (err error) {
-			most, err = t.trim(micros(before))
+			most, err = t.trim(column.Micros(before))
 			return err
 		})
 		if err != nil || most < trimStep {

@@ -9,6 +9,7 @@ import (
 	"github.com/tierd/tierd/internal/jsondoc"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 const (
@@ -61,7 +62,7 @@ func (s *state) queue(b *pgx.Batch, id uuid.UUID, results [][]warm.Result, plain
 	if len(s.feed) > 0 {
 		changes = encodeChanges(s.feed)
 	}
-	b.Queue(insertBatch, micros(s.now), id, encodeResults(results, true), changes)
+	b.Queue(insertBatch, column.Micros(s.now), id, encodeResults(results, true), changes)
 }
 
 // queueHeads writes the heads that changed, with what hangs on them, and takes
@@ -91,7 +92,7 @@ func (s *state) queueHeads(b *pgx.Batch, plain bool) {
 			continue
 		}
 		if e.head.Op.Deleting() {
-			tombNids, tombsAt, tombs = append(tombNids, ns.nid), append(tombsAt, micros(e.head.UpdatedAt)), append(tombs, e.kid)
+			tombNids, tombsAt, tombs = append(tombNids, ns.nid), append(tombsAt, column.Micros(e.head.UpdatedAt)), append(tombs, e.kid)
 		}
 		switch {
 		case !e.query:
@@ -133,8 +134,8 @@ type heads struct {
 func (h *heads) add(e *entry) {
 	n := &e.head
 	h.kid, h.version, h.revision = append(h.kid, e.kid), append(h.version, n.Version), append(h.revision, n.Revision)
-	h.created, h.updated, h.expires = append(h.created, micros(n.CreatedAt)), append(h.updated, micros(n.UpdatedAt)), append(h.expires, micros(n.ExpiresAt))
-	h.ttl, h.accessed, h.size = append(h.ttl, n.TTL.Microseconds()), append(h.accessed, micros(n.AccessedAt)), append(h.size, n.Size)
+	h.created, h.updated, h.expires = append(h.created, column.Micros(n.CreatedAt)), append(h.updated, column.Micros(n.UpdatedAt)), append(h.expires, column.Micros(n.ExpiresAt))
+	h.ttl, h.accessed, h.size = append(h.ttl, n.TTL.Microseconds()), append(h.accessed, column.Micros(n.AccessedAt)), append(h.size, n.Size)
 	h.due, h.op, h.flags = append(h.due, e.due), append(h.op, int16(n.Op)), append(h.flags, flags(n.Pinned, n.InWarm, e.query))
 	h.digest, h.owner = append(h.digest, digestBytes(n.Digest)), append(h.owner, n.User)
 }
@@ -149,7 +150,7 @@ func (s *state) queueVersions(b *pgx.Batch) {
 	owner, digest, body := make([]string, n), make([][]byte, n), make([][]byte, n)
 	for i, v := range s.versions {
 		h := v.head
-		kid[i], version[i], at[i], created[i], expires[i], size[i] = v.entry.kid, h.Version, micros(h.UpdatedAt), micros(h.CreatedAt), micros(h.ExpiresAt), h.Size
+		kid[i], version[i], at[i], created[i], expires[i], size[i] = v.entry.kid, h.Version, column.Micros(h.UpdatedAt), column.Micros(h.CreatedAt), column.Micros(h.ExpiresAt), h.Size
 		op[i], coding[i], owner[i], digest[i] = int16(h.Op), v.body.coding, h.User, digestBytes(h.Digest)
 		if h.Op == tiering.OpPut {
 			body[i] = v.body.bytes
@@ -165,7 +166,7 @@ func (s *state) queueRequests(b *pgx.Batch) {
 	for i, r := range s.once {
 		tenants[i], names[i], hashes[i], results[i] = r.Tenant, []byte(r.Key), r.Hash[:], r.result
 	}
-	b.Queue(insertRequests, micros(s.now), tenants, names, hashes, results)
+	b.Queue(insertRequests, column.Micros(s.now), tenants, names, hashes, results)
 }
 
 func sortedKeys(m map[tiering.Key]*entry) []tiering.Key {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // acquire takes a lease that is free, expired or the holder's own. The row
@@ -37,7 +38,7 @@ func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 			}
 			ok = false
 		}
-		l.Expires = fromMicros(expires)
+		l.Expires = column.Time(expires)
 		return nil
 	})
 	return l, ok && err == nil, err

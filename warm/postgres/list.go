@@ -12,6 +12,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // span is a range of ids in byte order: from inclusive; to exclusive, nil for
@@ -181,7 +182,7 @@ func (s *Store) scanned(sc *scan, row pgx.Rows) (out scanned, now time.Time, err
 	case keptCoding != nil && kept != nil:
 		out.projection = s.unpack(kept, *keptCoding)
 	}
-	return out, fromMicros(at), nil
+	return out, column.Time(at), nil
 }
 
 // List implements warm.Reader.

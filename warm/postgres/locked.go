@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // headColumns are read by headRow.scan, in this order.
@@ -46,8 +47,8 @@ func (r *headRow) entry(key tiering.Key) entry {
 	e.query = f&flagQuery != 0
 	e.head = warm.Head{
 		Key: key, Op: tiering.Op(*r.op), Version: *r.version, Revision: *r.revision,
-		CreatedAt: fromMicros(*r.created), UpdatedAt: fromMicros(*r.updated), ExpiresAt: fromMicros(*r.expires),
-		TTL: time.Duration(*r.ttl) * time.Microsecond, AccessedAt: fromMicros(*r.accessed),
+		CreatedAt: column.Time(*r.created), UpdatedAt: column.Time(*r.updated), ExpiresAt: column.Time(*r.expires),
+		TTL: time.Duration(*r.ttl) * time.Microsecond, AccessedAt: column.Time(*r.accessed),
 		Size: *r.size, User: *r.owner, Pinned: f&flagPinned != 0, InWarm: f&flagInWarm != 0,
 	}
 	copy(e.head.Digest[:], r.digest)

@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 var _ warm.Memories = (*Store)(nil)
@@ -125,7 +126,7 @@ func (s *Store) AddVector(ctx context.Context, key tiering.Key, d tiering.Digest
 			return err
 		}
 		b := &pgx.Batch{}
-		b.Queue(`UPDATE memory SET status = $2, attempts = 0 WHERE kid = $1`, e.kid, statusNumber(status))
+		b.Queue(`UPDATE memory SET status = $2, attempts = 0 WHERE kid = $1`, e.kid, column.StatusNumber(status))
 		s.queueVectors(b, &r, &r)
 		if asleep {
 			s.queueSleep(b, e.kid)
@@ -141,9 +142,9 @@ func (s *Store) AddVector(ctx context.Context, key tiering.Key, d tiering.Digest
 // NoteFailure implements warm.Memories.
 func (s *Store) NoteFailure(ctx context.Context, key tiering.Key, d tiering.Digest, failed bool) error {
 	_, err := s.onMemory(ctx, key, d, true, func(t *txn, e entry, _ int32) error {
-		status := statusPending
+		status := column.StatusPending
 		if failed {
-			status = statusFailed
+			status = column.StatusFailed
 		}
 		_, err := t.exec(`UPDATE memory SET attempts = attempts + 1, status = $2 WHERE kid = $1`, e.kid, status)
 		return err

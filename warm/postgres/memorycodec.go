@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"slices"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -59,40 +58,22 @@ const entryForm = 1
 
 // encodeEntry writes what a row has no columns for.
 func encodeEntry(m *tiering.MemoryEntry) []byte {
-	e := encoder{b: make([]byte, 0, 16+10*len(m.Terms))}
-	e.byte(entryForm)
-	e.uint(uint64(len(m.Terms)))
-	for _, t := range m.Terms {
-		e.string(t.Text)
-		e.int(int64(t.Freq))
-	}
-	e.uint(uint64(len(m.Links)))
-	for _, l := range m.Links {
-		e.string(l.Relation)
-		e.string(l.To)
-	}
-	return e.b
+	e := encode(16 + 10*len(m.Terms))
+	e.Byte(entryForm)
+	e.Terms(m.Terms)
+	e.Links(m.Links)
+	return e.B
 }
 
 // decodeEntry adds what encodeEntry wrote to m.
 func decodeEntry(b []byte, m *tiering.MemoryEntry) error {
-	d := decoder{b: slices.Clone(b)}
-	if d.byte() != entryForm {
-		d.fail()
+	d := decode(b)
+	if d.Byte() != entryForm {
+		d.Fail()
 	}
-	if n := d.count(); n > 0 {
-		m.Terms = make([]tiering.MemoryTerm, n)
-	}
-	for i := range m.Terms {
-		m.Terms[i] = tiering.MemoryTerm{Text: d.string(), Freq: int(d.int())}
-	}
-	if n := d.count(); n > 0 {
-		m.Links = make([]tiering.Link, n)
-	}
-	for i := range m.Links {
-		m.Links[i] = tiering.Link{Relation: d.string(), To: d.string()}
-	}
-	return d.end()
+	m.Terms = d.Terms()
+	m.Links = d.Links()
+	return d.End()
 }
 
 // optional is a time in a column that is NULL for none: the beginning of 1970
@@ -110,35 +91,4 @@ func fromOptional(n *int64) time.Time {
 		return time.Time{}
 	}
 	return time.UnixMicro(*n).UTC()
-}
-
-// The stored numbers of statuses are bits.
-const (
-	statusPending int16 = 1
-	statusIndexed int16 = 2
-	statusFailed  int16 = 4
-)
-
-func statusNumber(s tiering.IndexStatus) int16 {
-	switch s {
-	case tiering.IndexPending:
-		return statusPending
-	case tiering.IndexIndexed:
-		return statusIndexed
-	case tiering.IndexFailed:
-		return statusFailed
-	}
-	return 0
-}
-
-func statusOf(n int16) tiering.IndexStatus {
-	switch n {
-	case statusPending:
-		return tiering.IndexPending
-	case statusIndexed:
-		return tiering.IndexIndexed
-	case statusFailed:
-		return tiering.IndexFailed
-	}
-	return ""
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // standingNow is of a head h that stands at warm's clock, parameter 1.
@@ -29,7 +30,7 @@ func (r *memoryScan) into() []any {
 
 func (r *memoryScan) memory() (tiering.MemoryEntry, error) {
 	m := &r.m
-	m.At, m.Until, m.Ends, m.UsedAt, m.Status = fromOptional(r.at), fromOptional(r.until), fromOptional(r.ends), fromOptional(r.used), statusOf(r.status)
+	m.At, m.Until, m.Ends, m.UsedAt, m.Status = fromOptional(r.at), fromOptional(r.until), fromOptional(r.ends), fromOptional(r.used), column.Status(int64(r.status))
 	copy(m.Digest[:], r.body)
 	copy(m.TextHash[:], r.text)
 	err := decodeEntry(r.entry, m)
@@ -141,7 +142,7 @@ func (s *Store) PendingMemories(ctx context.Context, analyzer int, space string,
 			k.ID = string(id)
 			p := warm.PendingMemory{Head: h.entry(k).head}
 			if attempts != nil {
-				p.Attempts, p.Status = *attempts, statusOf(*status)
+				p.Attempts, p.Status = *attempts, column.Status(int64(*status))
 			}
 			if coding != nil {
 				p.Body = s.unpack(body, *coding)

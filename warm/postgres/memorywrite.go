@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // vectorTables hold vectors. They are looked at in this order, behind the lock
@@ -75,7 +76,7 @@ func (s *state) memoryChanges() (set memoryRows, drop memoryDrops) {
 			set.add(e.kid, ns.nid, &e.head, e.memory, e.stood)
 		case !e.stood:
 		case e.head.Op == tiering.OpPut:
-			drop.add(e.kid, e.head.Digest[:], micros(e.head.CreatedAt))
+			drop.add(e.kid, e.head.Digest[:], column.Micros(e.head.CreatedAt))
 		default:
 			drop.add(e.kid, []byte{}, 0)
 		}
@@ -90,7 +91,7 @@ func (d *memoryDrops) add(kid int64, unless []byte, created int64) {
 func (r *memoryRows) add(kid int64, nid int32, of *warm.Head, m *tiering.MemoryEntry, stood bool) {
 	owner := of.User
 	r.kid, r.nid, r.length, r.analyzer = append(r.kid, kid), append(r.nid, nid), append(r.length, int32(m.Length)), append(r.analyzer, int32(m.Analyzer))
-	r.status = append(r.status, statusNumber(m.Status))
+	r.status = append(r.status, int16(column.StatusNumber(m.Status)))
 	r.at, r.until, r.ends, r.used = append(r.at, optional(m.At)), append(r.until, optional(m.Until)), append(r.ends, optional(m.Ends)), append(r.used, optional(m.UsedAt))
 	begun := m.At
 	if begun.IsZero() {

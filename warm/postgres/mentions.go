@@ -101,10 +101,10 @@ func (s *subject) inResults(all [][]warm.Result) bool {
 // stay, in their order; one that was blanked before has no change.
 func (s *subject) blank(all [][]warm.Result) []byte {
 	var e encoder
-	e.byte(formResults)
-	e.uint(uint64(len(all)))
+	e.Byte(formResults)
+	e.Uint(uint64(len(all)))
 	for _, rows := range all {
-		e.uint(uint64(len(rows)))
+		e.Uint(uint64(len(rows)))
 		for _, r := range rows {
 			if s.inResult(&r) {
 				r = warm.Result{Status: r.Status, Created: r.Created}
@@ -112,7 +112,7 @@ func (s *subject) blank(all [][]warm.Result) []byte {
 			e.result(r, r.Head.Key != tiering.Key{})
 		}
 	}
-	return e.b
+	return e.B
 }
 
 // look is what a user's order learns on the way: keys that were mentioned as

@@ -6,6 +6,7 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // lockFence keeps erasures from taking a step until the transaction ends, or,
@@ -37,7 +38,7 @@ func (s *Store) ReplaceSegments(ctx context.Context, info tiering.SegmentInfo, l
 			return err
 		}
 		for _, name := range old {
-			n, err := t.exec(`UPDATE segment SET state = 'deleting', deleting = $1 WHERE name = $2 AND state = 'finished' AND name <> $3`, micros(t.now), name, info.Name)
+			n, err := t.exec(`UPDATE segment SET state = 'deleting', deleting = $1 WHERE name = $2 AND state = 'finished' AND name <> $3`, column.Micros(t.now), name, info.Name)
 			if err != nil {
 				return err
 			}

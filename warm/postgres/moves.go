@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // Walk implements warm.Mover.
@@ -27,7 +28,7 @@ func (s *Store) Walk(ctx context.Context, after tiering.Key, limit int) (out []w
 					var h headRow
 					err := row.Scan(append([]any{&now, &id}, h.into()...)...)
 					key := tiering.Key{Tenant: at.Tenant, Namespace: at.Namespace, ID: string(id)}
-					out = append(out, warm.Current{Head: h.entry(key).head, Now: fromMicros(now)})
+					out = append(out, warm.Current{Head: h.entry(key).head, Now: column.Time(now)})
 					return err
 				})
 			if err != nil {
@@ -150,7 +151,7 @@ func (s *Store) Promote(ctx context.Context, key tiering.Key, version int64, bod
 func (t *txn) insertVersion(e entry, p packed) error {
 	h := &e.head
 	_, err := t.exec(`INSERT INTO version (kid, version, op, at, created, expires, size, coding, owner, digest, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		e.kid, h.Version, int16(h.Op), micros(h.UpdatedAt), micros(h.CreatedAt), micros(h.ExpiresAt), h.Size, p.coding, h.User, digestBytes(h.Digest), p.bytes)
+		e.kid, h.Version, int16(h.Op), column.Micros(h.UpdatedAt), column.Micros(h.CreatedAt), column.Micros(h.ExpiresAt), h.Size, p.coding, h.User, digestBytes(h.Digest), p.bytes)
 	return err
 }
 
@@ -234,7 +235,7 @@ func (s *Store) NoteAccess(ctx context.Context, reads []warm.Access) error {
 	slices.SortFunc(keys, tiering.Key.Compare)
 	tenants, names, ids, at := make([]string, len(keys)), make([]string, len(keys)), make([][]byte, len(keys)), make([]int64, len(keys))
 	for i, k := range keys {
-		tenants[i], names[i], ids[i], at[i] = k.Tenant, k.Namespace, []byte(k.ID), micros(latest[k])
+		tenants[i], names[i], ids[i], at[i] = k.Tenant, k.Namespace, []byte(k.ID), column.Micros(latest[k])
 	}
 	_, err := s.exec(ctx, `WITH l AS MATERIALIZED (SELECT h.kid, t.at FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[]) WITH ORDINALITY t(tenant, name, id, at, n)
 			JOIN namespace s ON s.tenant = t.tenant AND s.name = t.name JOIN head h ON h.nid = s.nid AND h.id = t.id ORDER BY t.n FOR UPDATE OF h)

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // lockSpace is the other side of lockSpaces: nobody commits to the namespace
@@ -88,7 +89,7 @@ func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped
 			dropped = true
 			return errRollback
 		}
-		alive, err := t.yes(`SELECT EXISTS (SELECT 1 FROM head WHERE nid = $1 AND op = 1 AND (expires = 0 OR expires > $2 OR flags & 1 = 1))`, row.nid, micros(t.now))
+		alive, err := t.yes(`SELECT EXISTS (SELECT 1 FROM head WHERE nid = $1 AND op = 1 AND (expires = 0 OR expires > $2 OR flags & 1 = 1))`, row.nid, column.Micros(t.now))
 		if err != nil || alive {
 			return orRollback(err)
 		}
@@ -134,7 +135,7 @@ func (s *Store) PurgeTombstones(ctx context.Context, tenant, name string, before
 		// Rows whose key was made again, or is gone, have done their part.
 		if _, err := t.exec(`DELETE FROM tombstone t USING (SELECT nid, at, kid FROM tombstone WHERE nid = $1 AND at < $2 ORDER BY at LIMIT $3) o
 			WHERE t.nid = o.nid AND t.at = o.at AND t.kid = o.kid AND NOT EXISTS (SELECT 1 FROM head h WHERE h.kid = o.kid AND h.op > 1 AND h.updated = o.at)`,
-			row.nid, micros(before), trimStep); err != nil {
+			row.nid, column.Micros(before), trimStep); err != nil {
 			return err
 		}
 		var kids []int64
@@ -142,7 +143,7 @@ func (s *Store) PurgeTombstones(ctx context.Context, tenant, name string, before
 		err = t.each(`SELECT h.kid, h.version FROM tombstone o JOIN head h ON h.kid = o.kid AND h.op > 1 AND h.updated = o.at WHERE o.nid = $1 AND o.at < $2
 			AND NOT EXISTS (SELECT 1 FROM version v WHERE v.kid = h.kid)
 			AND NOT EXISTS (SELECT 1 FROM location l WHERE l.tenant = $3 AND l.namespace = $4 AND l.id = h.id) ORDER BY o.at LIMIT $5`,
-			[]any{row.nid, micros(before), tenant, name, limit}, func(r pgx.Rows) error {
+			[]any{row.nid, column.Micros(before), tenant, name, limit}, func(r pgx.Rows) error {
 				var kid, version int64
 				err := r.Scan(&kid, &version)
 				kids, floor = append(kids, kid), max(floor, version)
@@ -177,6 +178,6 @@ func (t *txn) removeTombstones(nid int32, before time.Time, kids []int64) error 
 			return err
 		}
 	}
-	_, err := t.exec(`DELETE FROM tombstone WHERE nid = $1 AND at < $2 AND kid = ANY($3::bigint[])`, nid, micros(before), kids)
+	_, err := t.exec(`DELETE FROM tombstone WHERE nid = $1 AND at < $2 AND kid = ANY($3::bigint[])`, nid, column.Micros(before), kids)
 	return err
 }

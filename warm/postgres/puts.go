@@ -13,6 +13,7 @@ import (
 	"github.com/tierd/tierd/internal/jsondoc"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // The conditions of a put, as they travel: a version, or one of these.
@@ -279,7 +280,7 @@ func (s *Store) commitPuts(ctx context.Context, b *warm.Batch, names map[nsKey]s
 			t.sent = true
 			return together(t.ctx, t.conn.Conn(), calls, func(row [][]byte) error {
 				if len(row) != 2 || len(row[1]) != 8 {
-					return errCodec
+					return column.ErrCorrupt
 				}
 				changes, hotCount = bytes.Clone(row[0]), int64(binary.BigEndian.Uint64(row[1]))
 				return nil

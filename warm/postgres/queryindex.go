@@ -14,6 +14,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // An index of a namespace's documents is a GIN index of its projections. Every
@@ -49,7 +50,7 @@ func (s *Store) ListEverywhere(ctx context.Context, namespace string, after tier
 				if err := row.Scan(append(append([]any{&now, &tenant, &id}, h.into()...), &coding, &body)...); err != nil {
 					return err
 				}
-				cur := warm.Current{Head: h.entry(tiering.Key{Tenant: tenant, Namespace: namespace, ID: string(id)}).head, Now: fromMicros(now)}
+				cur := warm.Current{Head: h.entry(tiering.Key{Tenant: tenant, Namespace: namespace, ID: string(id)}).head, Now: column.Time(now)}
 				if coding != nil {
 					cur.Body = s.unpack(body, *coding)
 				}

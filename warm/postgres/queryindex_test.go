@@ -129,8 +129,8 @@ func die(t *testing.T, s *Store) {
 	if _, err := tx.Exec(ctx, `UPDATE projection SET coding = 0 WHERE kid = (SELECT min(kid) FROM projection)`); err != nil {
 		t.Fatal(err)
 	}
-	ended := make(chan error, 1)
-	go func() { ended <- s.IndexQueries(ctx, notes) }()
+	built := make(chan error, 1)
+	go func() { built <- s.IndexQueries(ctx, notes) }()
 	for deadline := time.Now().Add(20 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		have, busy, err := s.queryIndexes(ctx)
 		if err != nil || time.Now().After(deadline) {
@@ -146,12 +146,14 @@ func die(t *testing.T, s *Store) {
 	if on, err := s.QueryIndexed(ctx, "acme", "notes"); err != nil || on {
 		t.Errorf("indexed beside a build: %v, %v", on, err)
 	}
-	if _, err := s.readers.Exec(ctx, `SELECT pg_terminate_backend(pid) FROM pg_stat_progress_create_index WHERE relid = 'projection'::regclass`); err != nil {
+	var pid int32
+	if err := s.readers.QueryRow(ctx, `SELECT pid FROM pg_stat_progress_create_index WHERE relid = 'projection'::regclass AND pg_terminate_backend(pid)`).Scan(&pid); err != nil {
 		t.Fatal(err)
 	}
-	if err := <-ended; err == nil {
+	if err := <-built; err == nil {
 		t.Error("a build whose server process ended was fine")
 	}
+	ended(t, s, pid)
 	if err := tx.Rollback(ctx); err != nil {
 		t.Fatal(err)
 	}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // ofKey finds a head by its whole key; the tenant is bound in every statement.
@@ -51,7 +52,7 @@ func (s *Store) current(ctx context.Context, sql string, key tiering.Key) (cur w
 		if err := q.QueryRow(ctx, sql, s.keyArgs(key)...).Scan(append(append([]any{&now}, h.into()...), &coding, &body)...); err != nil {
 			return err
 		}
-		cur = warm.Current{Head: h.entry(key).head, Now: fromMicros(now)}
+		cur = warm.Current{Head: h.entry(key).head, Now: column.Time(now)}
 		if coding != nil && cur.Head.Live(cur.Now) {
 			cur.Body = s.unpack(body, *coding)
 		}
@@ -76,8 +77,8 @@ func (r *versionScan) into() []any {
 
 func (r *versionScan) row(key tiering.Key) warm.Version {
 	out := warm.Version{
-		Key: key, Version: r.version, Op: tiering.Op(r.op), At: fromMicros(r.at), CreatedAt: fromMicros(r.created),
-		ExpiresAt: fromMicros(r.expires), Size: r.size, User: r.owner,
+		Key: key, Version: r.version, Op: tiering.Op(r.op), At: column.Time(r.at), CreatedAt: column.Time(r.created),
+		ExpiresAt: column.Time(r.expires), Size: r.size, User: r.owner,
 	}
 	copy(out.Digest[:], r.digest)
 	return out
@@ -134,7 +135,7 @@ func (s *Store) ReadVersions(ctx context.Context, of []warm.KeyVersion, maxBytes
 
 // AsOf implements warm.Reader. Versions and their times grow together.
 func (s *Store) AsOf(ctx context.Context, key tiering.Key, t time.Time) (v warm.Version, ok bool, err error) {
-	return s.oneVersion(ctx, key, ` AND v.at <= $4 ORDER BY v.version DESC LIMIT 1`, micros(t))
+	return s.oneVersion(ctx, key, ` AND v.at <= $4 ORDER BY v.version DESC LIMIT 1`, column.Micros(t))
 }
 
 const ofVersion = ofKey + ` JOIN version v ON v.kid = h.kid WHERE n.tenant = $1 AND n.name = $2 AND h.id = $3`

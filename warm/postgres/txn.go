@@ -9,6 +9,8 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
+
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // clockNow is the server's clock in microseconds.
@@ -23,7 +25,7 @@ func (s *Store) fixedNow() *int64 {
 	if s.opts.Clock == nil {
 		return nil
 	}
-	now := micros(s.opts.Clock().UTC())
+	now := column.Micros(s.opts.Clock().UTC())
 	return &now
 }
 
@@ -68,7 +70,7 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 func scanTime(row pgx.Row, to *time.Time) error {
 	var at int64
 	err := row.Scan(&at)
-	*to = fromMicros(at)
+	*to = column.Time(at)
 	return err
 }
 

@@ -2,43 +2,22 @@ package postgres
 
 import (
 	"context"
-	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // walkWindow is how many keys one statement of WalkVersions looks at.
 const walkWindow = 20_000
 
-// versionPlace is where a walk over version rows has come to.
-type versionPlace struct{ kid, version int64 }
-
-func (p versionPlace) String() string { return fmt.Sprintf("%d.%d", p.kid, p.version) }
-
-func parsePlace(cursor string) (p versionPlace, err error) {
-	if cursor == "" {
-		return p, nil
-	}
-	kid, version, _ := strings.Cut(cursor, ".")
-	if p.kid, err = strconv.ParseInt(kid, 10, 64); err == nil {
-		p.version, err = strconv.ParseInt(version, 10, 64)
-	}
-	if err != nil {
-		return p, tiering.Invalidf("%q is not a cursor of a walk over versions", cursor)
-	}
-	return p, nil
-}
-
 // WalkVersions implements warm.Walker. Where a version between two rows has
 // left warm, the older one counts as superseded by the row that is left: later
 // than it was, so that nothing is moved too early.
 func (s *Store) WalkVersions(ctx context.Context, cursor string, limit int) (rows []warm.Superseded, next string, err error) {
-	start, err := parsePlace(cursor)
+	start, err := column.ParsePlace(cursor)
 	if err != nil {
 		return nil, "", err
 	}
@@ -48,7 +27,7 @@ func (s *Store) WalkVersions(ctx context.Context, cursor string, limit int) (row
 		for {
 			// The next key that has a row, so that a gap in the numbers is passed
 			// in one step.
-			first, err := number(ctx, q, `SELECT min(kid) FROM version WHERE (kid, version) > ($1, $2)`, at.kid, at.version)
+			first, err := number(ctx, q, `SELECT min(kid) FROM version WHERE (kid, version) > ($1, $2)`, at.Key, at.Version)
 			if err != nil || first == 0 {
 				return err
 			}
@@ -60,7 +39,7 @@ func (s *Store) WalkVersions(ctx context.Context, cursor string, limit int) (row
 				next = at.String()
 				return nil
 			}
-			at = versionPlace{kid: end + 1}
+			at = column.Place{Key: end + 1}
 		}
 	})
 	if err != nil {
@@ -81,8 +60,8 @@ const walkPage = `SELECT v.kid, n.tenant, n.name, h.id, h.op, h.version, h.updat
 
 // superseded appends up to limit rows behind at, of keys up to end, and moves
 // at to the last of them.
-func superseded(ctx context.Context, q querier, at *versionPlace, end int64, limit int, rows *[]warm.Superseded) error {
-	return each(ctx, q, walkPage, []any{at.kid, at.version, end, limit}, func(row pgx.Rows) error {
+func superseded(ctx context.Context, q querier, at *column.Place, end int64, limit int, rows *[]warm.Superseded) error {
+	return each(ctx, q, walkPage, []any{at.Key, at.Version, end, limit}, func(row pgx.Rows) error {
 		var key tiering.Key
 		var id []byte
 		var kid, head, updated int64
@@ -98,14 +77,14 @@ func superseded(ctx context.Context, q querier, at *versionPlace, end int64, lim
 		if copies != nil {
 			out.Copies = *copies
 		}
-		*at = versionPlace{kid: kid, version: v.version}
+		*at = column.Place{Key: kid, Version: v.version}
 		switch {
 		case v.version == head:
 			out.Current = true
 		case next != nil:
-			out.SupersededAt = fromMicros(*next)
+			out.SupersededAt = column.Time(*next)
 		default:
-			out.SupersededAt = fromMicros(updated)
+			out.SupersededAt = column.Time(updated)
 		}
 		*rows = append(*rows, out)
 		return nil

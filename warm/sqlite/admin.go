@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // Now implements warm.Admin.
@@ -16,7 +17,7 @@ func (s *Store) Now(ctx context.Context) (time.Time, error) { return s.now(), ct
 // Ping implements warm.Admin: a transaction that really writes.
 func (s *Store) Ping(ctx context.Context) error {
 	return s.write(ctx, func(t *txn) error {
-		_, err := t.exec(`INSERT INTO meta (name, value) VALUES ('ping', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`, micros(t.now))
+		_, err := t.exec(`INSERT INTO meta (name, value) VALUES ('ping', ?) ON CONFLICT (name) DO UPDATE SET value = excluded.value`, column.Micros(t.now))
 		return err
 	})
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // entry is a head with what only the driver knows of it.
@@ -204,8 +205,8 @@ func scanHead(key tiering.Key, v []driver.Value) entry {
 	f := num(v[10])
 	e := entry{kid: num(v[0]), query: f&flagQuery != 0, head: warm.Head{
 		Key: key, Op: tiering.Op(num(v[1])), Version: num(v[2]), Revision: num(v[3]),
-		CreatedAt: fromMicros(num(v[4])), UpdatedAt: fromMicros(num(v[5])), ExpiresAt: fromMicros(num(v[6])),
-		TTL: time.Duration(num(v[7])) * time.Microsecond, AccessedAt: fromMicros(num(v[8])),
+		CreatedAt: column.Time(num(v[4])), UpdatedAt: column.Time(num(v[5])), ExpiresAt: column.Time(num(v[6])),
+		TTL: time.Duration(num(v[7])) * time.Microsecond, AccessedAt: column.Time(num(v[8])),
 		Size: num(v[9]), User: text(v[12]), Pinned: f&flagPinned != 0, InWarm: f&flagInWarm != 0,
 	}}
 	copy(e.head.Digest[:], blob(v[11]))
@@ -239,8 +240,8 @@ const (
 func headValues(ns *namespace, e entry) []any {
 	h := &e.head
 	return []any{
-		ns.nid, []byte(h.Key.ID), int64(h.Op), h.Version, h.Revision, micros(h.CreatedAt), micros(h.UpdatedAt), micros(h.ExpiresAt),
-		h.TTL.Microseconds(), micros(h.AccessedAt), h.Size, flags(h.Pinned, h.InWarm, e.query), digestBlob(h.Digest), h.User,
+		ns.nid, []byte(h.Key.ID), int64(h.Op), h.Version, h.Revision, column.Micros(h.CreatedAt), column.Micros(h.UpdatedAt), column.Micros(h.ExpiresAt),
+		h.TTL.Microseconds(), column.Micros(h.AccessedAt), h.Size, flags(h.Pinned, h.InWarm, e.query), digestBlob(h.Digest), h.User,
 	}
 }
 
@@ -250,7 +251,7 @@ func (t *txn) updateHead(before, e entry) error {
 	h := &e.head
 	_, err := t.exec(`UPDATE head SET op = ?, version = ?, revision = ?, created = ?, updated = ?, expires = ?, ttl = ?, accessed = ?,
 		size = ?, flags = ?, digest = ? WHERE kid = ?`,
-		int64(h.Op), h.Version, h.Revision, micros(h.CreatedAt), micros(h.UpdatedAt), micros(h.ExpiresAt), h.TTL.Microseconds(), micros(h.AccessedAt),
+		int64(h.Op), h.Version, h.Revision, column.Micros(h.CreatedAt), column.Micros(h.UpdatedAt), column.Micros(h.ExpiresAt), h.TTL.Microseconds(), column.Micros(h.AccessedAt),
 		h.Size, flags(h.Pinned, h.InWarm, e.query), digestBlob(h.Digest), e.kid)
 	if err == nil && h.User != before.head.User {
 		_, err = t.exec(`UPDATE head SET user = ? WHERE kid = ?`, h.User, e.kid)
@@ -279,7 +280,7 @@ func versionValues(e entry, p packed) []any {
 		body = p.bytes
 	}
 	return []any{
-		e.kid, h.Version, int64(h.Op), micros(h.UpdatedAt), micros(h.CreatedAt), micros(h.ExpiresAt), h.Size, h.User,
+		e.kid, h.Version, int64(h.Op), column.Micros(h.UpdatedAt), column.Micros(h.CreatedAt), column.Micros(h.ExpiresAt), h.Size, h.User,
 		digestBlob(h.Digest), p.coding, body,
 	}
 }

@@ -15,17 +15,17 @@ var errBlocks = &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeCorrupt, De
 
 // encodeBlocks writes blocks for a location.
 func encodeBlocks(blocks []tiering.BlockRef) []byte {
-	e := encoder{b: make([]byte, 0, 2+len(blocks)*10)}
-	e.byte(codecForm)
-	e.uint(uint64(len(blocks)))
+	e := encode(2 + len(blocks)*10)
+	e.Byte(codecForm)
+	e.Uint(uint64(len(blocks)))
 	var last tiering.BlockRef
 	for _, b := range blocks {
-		e.int(b.FirstVersion - last.FirstVersion)
-		e.int(b.Offset - last.Offset)
-		e.int(b.Length)
+		e.Int(b.FirstVersion - last.FirstVersion)
+		e.Int(b.Offset - last.Offset)
+		e.Int(b.Length)
 		last = b
 	}
-	return e.b
+	return e.B
 }
 
 // decodeBlocks reads what encodeBlocks wrote, or JSON.
@@ -36,17 +36,17 @@ func decodeBlocks(v driver.Value) (blocks []tiering.BlockRef, err error) {
 		}
 		return blocks, nil
 	}
-	d := decoder{b: blob(v)}
+	d := decode(blob(v))
 	d.form()
-	if n := d.count(); n > 0 {
+	if n := d.Count(); n > 0 {
 		blocks = make([]tiering.BlockRef, n)
 	}
 	var last tiering.BlockRef
 	for i := range blocks {
-		last = tiering.BlockRef{FirstVersion: last.FirstVersion + d.int(), Offset: last.Offset + d.int(), Length: d.int()}
+		last = tiering.BlockRef{FirstVersion: last.FirstVersion + d.Int(), Offset: last.Offset + d.Int(), Length: d.Int()}
 		blocks[i] = last
 	}
-	if d.end() != nil {
+	if d.End() != nil {
 		return nil, errBlocks
 	}
 	return blocks, nil

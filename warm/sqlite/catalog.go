@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // StartSegment implements warm.Catalog. A name that was used before fails.
@@ -26,7 +27,7 @@ func (s *Store) StartSegment(ctx context.Context, info tiering.SegmentInfo) erro
 		_, err := t.exec(`INSERT INTO segment (name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started, owner, fence)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT value FROM meta WHERE name = 'erase_fence'), 0))`,
 			info.Name, info.Tenant, string(tiering.SegmentStarted), info.Token, info.Size, info.RawSize, digestBlob(info.SHA256), info.Count,
-			nanos(info.MinTime), nanos(info.MaxTime), string(ranges), copyText(info.Copies[0]), copyText(info.Copies[1]), micros(started), info.Owner)
+			nanos(info.MinTime), nanos(info.MaxTime), string(ranges), copyText(info.Copies[0]), copyText(info.Copies[1]), column.Micros(started), info.Owner)
 		if resultCode(err) == codeConstraint {
 			return tiering.Errorf(tiering.CodeVersionConflict, "segment %s was started before: names never repeat", info.Name)
 		}
@@ -139,7 +140,7 @@ func scanSegment(v []driver.Value) (info tiering.SegmentInfo, err error) {
 		Name: text(v[0]), Tenant: text(v[1]), State: tiering.SegmentState(text(v[2])), Token: num(v[3]), Size: num(v[4]), RawSize: num(v[5]),
 		Count: num(v[7]), MinTime: fromNanos(num(v[8])), MaxTime: fromNanos(num(v[9])),
 		Copies:  [2]tiering.CopyState{tiering.CopyState(text(v[11])), tiering.CopyState(text(v[12]))},
-		Started: fromMicros(num(v[13])), Owner: text(v[14]), Deleting: fromMicros(num(v[15])),
+		Started: column.Time(num(v[13])), Owner: text(v[14]), Deleting: column.Time(num(v[15])),
 	}
 	copy(info.SHA256[:], blob(v[6]))
 	return info, json.Unmarshal([]byte(text(v[10])), &info.Ranges)

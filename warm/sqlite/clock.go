@@ -3,13 +3,15 @@ package sqlite
 import (
 	"context"
 	"time"
+
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // HighWater implements warm.Clock.
 func (s *Store) HighWater(ctx context.Context) (at time.Time, err error) {
 	err = s.reader(ctx, func(c *conn) error {
 		v, err := c.number(`SELECT value FROM meta WHERE name = 'high_water'`)
-		at = fromMicros(v)
+		at = column.Time(v)
 		return err
 	})
 	return at, err
@@ -22,7 +24,7 @@ func (s *Store) NoteTime(ctx context.Context, at time.Time, reset bool) error {
 		keep = `excluded.value`
 	}
 	return s.write(ctx, func(t *txn) error {
-		_, err := t.exec(`INSERT INTO meta (name, value) VALUES ('high_water', ?) ON CONFLICT (name) DO UPDATE SET value = `+keep, micros(at))
+		_, err := t.exec(`INSERT INTO meta (name, value) VALUES ('high_water', ?) ON CONFLICT (name) DO UPDATE SET value = `+keep, column.Micros(at))
 		return err
 	})
 }

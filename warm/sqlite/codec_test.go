@@ -11,12 +11,13 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // aTime draws a time as it is stored: whole microseconds, or none.
 func aTime() *rapid.Generator[time.Time] {
 	return rapid.Custom(func(t *rapid.T) time.Time {
-		return fromMicros(rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(-1<<50, 1<<52)).Draw(t, "micros"))
+		return column.Time(rapid.OneOf(rapid.Just[int64](0), rapid.Int64Range(-1<<50, 1<<52)).Draw(t, "micros"))
 	})
 }
 

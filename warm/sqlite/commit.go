@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // Commit implements warm.Committer. A batch in which nothing changed leaves
@@ -83,7 +84,7 @@ func (s *Store) Resolve(ctx context.Context, b *warm.Batch) (results [][]warm.Re
 			return orRollback(err)
 		}
 		_, err = t.exec(`INSERT INTO settled (at, batch, results) VALUES (?, ?, NULL) ON CONFLICT DO NOTHING`,
-			micros(t.now), b.ID[:])
+			column.Micros(t.now), b.ID[:])
 		return err
 	})
 	if err != nil {

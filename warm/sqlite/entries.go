@@ -4,8 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"math"
-	"time"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -20,7 +18,7 @@ const (
 
 // Entries implements warm.EntryReader.
 func (s *Store) Entries(ctx context.Context, r warm.EntryRange) (out []warm.Version, err error) {
-	before, since, until := bounds(r)
+	before, since, until := r.Bounds()
 	sql := entriesUp
 	if r.Descending {
 		sql = entriesDown
@@ -43,24 +41,6 @@ func (s *Store) Entries(ctx context.Context, r warm.EntryRange) (out []warm.Vers
 	}
 	return out, err
 }
-
-// bounds are the limits of a range as numbers, open ends filled in.
-func bounds(r warm.EntryRange) (before, since, until int64) {
-	before, since, until = math.MaxInt64, math.MinInt64, math.MaxInt64
-	if r.Before > 0 {
-		before = r.Before
-	}
-	if !r.Since.IsZero() {
-		since = microsUp(r.Since)
-	}
-	if !r.Until.IsZero() {
-		until = microsUp(r.Until)
-	}
-	return before, since, until
-}
-
-// microsUp is the first microsecond that is not before t.
-func microsUp(t time.Time) int64 { return t.Add(time.Microsecond - 1).UnixMicro() }
 
 // Heads implements warm.EntryReader.
 func (s *Store) Heads(ctx context.Context, keys []tiering.Key) ([]warm.Current, error) {

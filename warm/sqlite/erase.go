@@ -6,6 +6,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // check refuses a selector that is not exactly one thing.
@@ -35,7 +36,7 @@ func (s *Store) StartErase(ctx context.Context, e warm.Erasure) error {
 		}
 		sel := e.Selector
 		seq, err := t.insert(`INSERT INTO erasure (receipt, tenant, namespace, id, prefix, user, started, pos, keys, versions, bytes, done, fence)
-			VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0)`, e.ID, sel.Tenant, sel.Namespace, []byte(sel.ID), []byte(sel.Prefix), sel.User, micros(started))
+			VALUES (?, ?, ?, ?, ?, ?, ?, 0, 0, 0, 0, 0, 0)`, e.ID, sel.Tenant, sel.Namespace, []byte(sel.ID), []byte(sel.Prefix), sel.User, column.Micros(started))
 		if resultCode(err) == codeConstraint {
 			return tiering.Errorf(tiering.CodeVersionConflict, "the erase order %s was begun before", e.ID)
 		}
@@ -70,7 +71,7 @@ func (c *conn) orders(ctx context.Context, where string, args ...any) (out []ord
 		o := order{seq: num(v[0]), Erasure: warm.Erasure{
 			ID:       text(v[1]),
 			Selector: warm.Selector{Tenant: text(v[2]), Namespace: text(v[3]), ID: string(blob(v[4])), Prefix: string(blob(v[5])), User: text(v[6])},
-			Started:  fromMicros(num(v[7])), Pos: num(v[8]), Keys: num(v[9]), Versions: num(v[10]), Bytes: num(v[11]), Done: fromMicros(num(v[12])),
+			Started:  column.Time(num(v[7])), Pos: num(v[8]), Keys: num(v[9]), Versions: num(v[10]), Bytes: num(v[11]), Done: column.Time(num(v[12])),
 		}}
 		// The open statement keeps the list in the same snapshot.
 		err := c.each(ctx, `SELECT segment FROM erasure_segment WHERE erasure = ? ORDER BY segment`, []any{o.seq}, func(v []driver.Value) error {
@@ -149,7 +150,7 @@ func (s *Store) FinishErase(ctx context.Context, id string) (e warm.Erasure, err
 			return tiering.Errorf(tiering.CodeWrongKind, "the erase order %s has %d segments to clean", id, len(e.Segments))
 		}
 		e.Done, e.Selector = t.now, warm.Selector{Tenant: e.Selector.Tenant}
-		_, err = t.exec(`UPDATE erasure SET done = ?, namespace = '', id = x'', prefix = x'', user = '' WHERE seq = ?`, micros(e.Done), o.seq)
+		_, err = t.exec(`UPDATE erasure SET done = ?, namespace = '', id = x'', prefix = x'', user = '' WHERE seq = ?`, column.Micros(e.Done), o.seq)
 		t.committed = func() { delete(t.sweeps, id) }
 		return err
 	})

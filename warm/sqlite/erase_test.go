@@ -12,6 +12,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // feedOf fills the feed with n entries of one put each, in one transaction,
@@ -25,7 +26,7 @@ func feedOf(t testing.TB, s *Store, n int, of func(i int) (tiering.Key, string))
 			h := warm.Head{Key: key, Op: tiering.OpPut, Version: 1, User: user, CreatedAt: tx.now, UpdatedAt: tx.now, AccessedAt: tx.now, Size: 10, Digest: tiering.DigestOf([]byte("x")), InWarm: true}
 			r := warm.Result{Head: h, Created: true}
 			id := uuid.New()
-			if _, err := tx.exec(`INSERT INTO feed (pos, at, batch, results, changes) VALUES (?, ?, ?, ?, ?)`, last+int64(i)+1, micros(tx.now), id[:],
+			if _, err := tx.exec(`INSERT INTO feed (pos, at, batch, results, changes) VALUES (?, ?, ?, ?, ?)`, last+int64(i)+1, column.Micros(tx.now), id[:],
 				encodeResults([][]warm.Result{{r}}, true), encodeChanges([]warm.FeedChange{change(h.Op, r, false, tx.now)})); err != nil {
 				return err
 			}

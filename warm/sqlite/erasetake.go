@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // footprint is what warm holds of a key that an erase takes.
@@ -118,7 +119,7 @@ func (t *txn) erased(o *order) error {
 	o.Pos = 1
 	id := uuid.New()
 	t.committed = func() { t.s.publish(1) }
-	_, err := t.exec(`INSERT INTO feed (pos, at, batch, results, changes) VALUES (1, ?, ?, ?, ?)`, micros(t.now), id[:], encodeResults(nil, true), encodeChanges(nil))
+	_, err := t.exec(`INSERT INTO feed (pos, at, batch, results, changes) VALUES (1, ?, ?, ?, ?)`, column.Micros(t.now), id[:], encodeResults(nil, true), encodeChanges(nil))
 	return err
 }
 

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // Epoch implements warm.Feed.
@@ -74,7 +75,7 @@ func (s *Store) TrimFeed(ctx context.Context, before time.Time) error {
 	for {
 		var n int64
 		err := s.write(ctx, func(t *txn) (err error) {
-			n, err = t.trim(micros(before))
+			n, err = t.trim(column.Micros(before))
 			return err
 		})
 		if err != nil || n < trimStep {

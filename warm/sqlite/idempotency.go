@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // recall returns the stored result of a request, ok false when it is new. A
@@ -20,7 +21,7 @@ func (t *txn) recall(i *warm.Idempotency) (stored []byte, same, ok bool, err err
 func (t *txn) remember(i *warm.Idempotency, result []byte) error {
 	t.wrote = true
 	_, err := t.exec(`INSERT INTO idempotency (at, tenant, key, hash, result) VALUES (?, ?, ?, ?, ?)`,
-		micros(t.now), i.Tenant, []byte(i.Key), i.Hash[:], result)
+		column.Micros(t.now), i.Tenant, []byte(i.Key), i.Hash[:], result)
 	return err
 }
 

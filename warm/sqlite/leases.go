@@ -6,6 +6,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // Acquire implements warm.Leases. The row stays after a release, so that the
@@ -18,7 +19,7 @@ func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 		}
 		l = warm.Lease{Name: name}
 		if found {
-			l.Holder, l.Token, l.Expires = text(row[0]), num(row[1]), fromMicros(num(row[2]))
+			l.Holder, l.Token, l.Expires = text(row[0]), num(row[1]), column.Time(num(row[2]))
 		}
 		held := l.Holder != "" && t.now.Before(l.Expires)
 		if held && l.Holder != holder {
@@ -31,7 +32,7 @@ func (s *Store) Acquire(ctx context.Context, name, holder string, ttl time.Durat
 		ok, l.Expires = true, t.now.Add(ttl)
 		_, err = t.exec(`INSERT INTO lease (name, holder, token, expires) VALUES (?, ?, ?, ?)
 			ON CONFLICT (name) DO UPDATE SET holder = excluded.holder, token = excluded.token, expires = excluded.expires`,
-			name, l.Holder, l.Token, micros(l.Expires))
+			name, l.Holder, l.Token, column.Micros(l.Expires))
 		return err
 	})
 	return l, ok && err == nil, err

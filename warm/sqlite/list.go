@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // span is a range of ids in byte order: from inclusive; to exclusive, nil for
@@ -94,7 +95,7 @@ func (s *Store) live(ctx context.Context, c *conn, sc scan, now time.Time, each 
 		q.WriteString(` LEFT JOIN projection p ON p.kid = h.kid`)
 	}
 	q.WriteString(` WHERE n.tenant = ? AND n.name = ? AND h.op = 1 AND (h.expires = 0 OR h.expires > ? OR h.flags & 1 = 1)`)
-	base := []any{sc.tenant, sc.namespace, micros(now)}
+	base := []any{sc.tenant, sc.namespace, column.Micros(now)}
 	if sc.user != "" {
 		q.WriteString(` AND h.user = ? AND h.user <> ''`) // the second for the partial index
 		base = append(base, sc.user)

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // indexed brings the index entry of a memory in line with the head that a
@@ -57,14 +58,14 @@ func (t *txn) dropMemories(nid int64) error {
 // setMemory puts m in place of the entry of a key. Of the same text it keeps
 // the vectors that m does not bring, and their status.
 func (t *txn) setMemory(nid, kid int64, m *tiering.MemoryEntry) error {
-	status := statusNumber(m.Status)
+	status := column.StatusNumber(m.Status)
 	before, stood, err := t.one(`SELECT text, status, entry FROM memory WHERE kid = ?`, kid)
 	if err != nil {
 		return err
 	}
 	if stood {
 		if string(blob(before[0])) == string(m.TextHash[:]) {
-			status = max(status, num(before[1])&statusNumber(tiering.IndexIndexed))
+			status = max(status, num(before[1])&column.StatusNumber(tiering.IndexIndexed))
 		} else if _, err := t.exec(`DELETE FROM memory_vector WHERE kid = ?`, kid); err != nil {
 			return err
 		}
@@ -120,7 +121,7 @@ func (s *Store) SetMemory(ctx context.Context, key tiering.Key, m tiering.Memory
 // AddVector implements warm.Memories.
 func (s *Store) AddVector(ctx context.Context, key tiering.Key, d tiering.Digest, v tiering.MemoryVector, status tiering.IndexStatus) (bool, error) {
 	return s.onMemory(ctx, key, d, true, func(t *txn, _ *namespace, e entry) error {
-		if _, err := t.exec(`UPDATE memory SET status = ?, attempts = 0 WHERE kid = ?`, statusNumber(status), e.kid); err != nil {
+		if _, err := t.exec(`UPDATE memory SET status = ?, attempts = 0 WHERE kid = ?`, column.StatusNumber(status), e.kid); err != nil {
 			return err
 		}
 		return t.setVector(e.kid, v)
@@ -130,9 +131,9 @@ func (s *Store) AddVector(ctx context.Context, key tiering.Key, d tiering.Digest
 // NoteFailure implements warm.Memories.
 func (s *Store) NoteFailure(ctx context.Context, key tiering.Key, d tiering.Digest, failed bool) error {
 	_, err := s.onMemory(ctx, key, d, true, func(t *txn, _ *namespace, e entry) error {
-		status := statusNumber(tiering.IndexPending)
+		status := column.StatusNumber(tiering.IndexPending)
 		if failed {
-			status = statusNumber(tiering.IndexFailed)
+			status = column.StatusNumber(tiering.IndexFailed)
 		}
 		_, err := t.exec(`UPDATE memory SET attempts = attempts + 1, status = ? WHERE kid = ?`, status, e.kid)
 		return err

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // liveHead is of a head h that stands at the time that it binds.
@@ -27,7 +28,7 @@ func (c *conn) scanMemory(ctx context.Context, tenant, namespace string, v []dri
 	if m.Entry, err = decodeEntry(blob(v[4])); err != nil {
 		return m, err
 	}
-	m.Entry.Analyzer, m.Entry.Status = int(num(v[0])), statusOf(num(v[1]))
+	m.Entry.Analyzer, m.Entry.Status = int(num(v[0])), column.Status(num(v[1]))
 	copy(m.Entry.Digest[:], blob(v[2]))
 	copy(m.Entry.TextHash[:], blob(v[3]))
 	err = c.each(ctx, `SELECT s.name, v.vector FROM memory_vector v JOIN memory_space s ON s.sid = v.space WHERE v.kid = ? ORDER BY v.space`, []any{e.kid},
@@ -46,7 +47,7 @@ func (s *Store) MemoriesAfter(ctx context.Context, after tiering.Key, limit int)
 		return c.eachMemorySpace(after, func(at tiering.Key) (bool, error) {
 			err := c.each(ctx, `SELECT h.id, `+headColumns+`, `+memoryColumns+ofKey+` JOIN memory m ON m.kid = h.kid
 				WHERE n.tenant = ? AND n.name = ? AND h.id > ? AND `+liveHead+` ORDER BY h.id LIMIT ?`,
-				append(keyArgs(at), micros(now), int64(limit-len(out))), func(v []driver.Value) error {
+				append(keyArgs(at), column.Micros(now), int64(limit-len(out))), func(v []driver.Value) error {
 					m, err := c.scanMemory(ctx, at.Tenant, at.Namespace, v)
 					out = append(out, m)
 					return err
@@ -79,7 +80,7 @@ func (s *Store) MemoriesOf(ctx context.Context, keys []tiering.Key) (out []warm.
 	err = s.reader(ctx, func(c *conn) error {
 		for _, k := range keys {
 			err := c.each(ctx, `SELECT h.id, `+headColumns+`, `+memoryColumns+ofKey+` JOIN memory m ON m.kid = h.kid`+whereKey+` AND `+liveHead,
-				append(keyArgs(k), micros(now)), func(v []driver.Value) error {
+				append(keyArgs(k), column.Micros(now)), func(v []driver.Value) error {
 					m, err := c.scanMemory(ctx, k.Tenant, k.Namespace, v)
 					out = append(out, m)
 					return err
@@ -112,11 +113,11 @@ func (s *Store) PendingMemories(ctx context.Context, analyzer int, space string,
 				WHERE n.tenant = ?1 AND n.name = ?2 AND n.kind = 'memory' AND h.id > ?3 AND h.op = 1 AND (h.expires = 0 OR h.expires > ?4 OR h.flags & 1 = 1)
 				AND (m.kid IS NULL OR m.analyzer <> ?5 OR ?6 <> 0 AND NOT EXISTS (SELECT 1 FROM memory_vector x WHERE x.kid = h.kid AND x.space = ?6))
 				ORDER BY h.id LIMIT ?7`,
-				append(keyArgs(at), micros(now), int64(analyzer), sid, int64(limit-len(out))), func(v []driver.Value) error {
+				append(keyArgs(at), column.Micros(now), int64(analyzer), sid, int64(limit-len(out))), func(v []driver.Value) error {
 					key := tiering.Key{Tenant: at.Tenant, Namespace: at.Namespace, ID: string(blob(v[0]))}
 					p := warm.PendingMemory{Head: scanHead(key, v[1:]).head}
 					v = v[1+headColumnCount:]
-					p.Attempts, p.Status, p.Body = int(num(v[0])), statusOf(num(v[1])), s.unpack(blob(v[3]), num(v[2]))
+					p.Attempts, p.Status, p.Body = int(num(v[0])), column.Status(num(v[1])), s.unpack(blob(v[3]), num(v[2]))
 					out = append(out, p)
 					return nil
 				})
@@ -132,7 +133,7 @@ func (s *Store) MemoryByText(ctx context.Context, tenant, namespace, user string
 	err = s.reader(ctx, func(c *conn) error {
 		return c.each(ctx, `SELECT h.id, `+headColumns+`, m.entry FROM namespace n JOIN memory m ON m.ns = n.nid JOIN head h ON h.kid = m.kid
 			WHERE n.tenant = ? AND n.name = ? AND m.text = ? AND h.user = ? AND `+liveHead+` ORDER BY h.id`,
-			[]any{tenant, namespace, of[:], user, micros(now)}, func(v []driver.Value) error {
+			[]any{tenant, namespace, of[:], user, column.Micros(now)}, func(v []driver.Value) error {
 				if ok {
 					return nil
 				}
@@ -149,7 +150,7 @@ func (s *Store) MemoryByText(ctx context.Context, tenant, namespace, user string
 
 // Linked implements warm.Memories.
 func (s *Store) Linked(ctx context.Context, tenant, namespace string, ids []string, into bool) (out []warm.MemoryLink, err error) {
-	now := micros(s.now())
+	now := column.Micros(s.now())
 	ways := []string{`SELECT h.id, l.target, l.relation FROM namespace n JOIN head h ON h.ns = n.nid JOIN memory_link l ON l.kid = h.kid
 		WHERE n.tenant = ? AND n.name = ? AND h.id = ? AND ` + liveHead}
 	if into {

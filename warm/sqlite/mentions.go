@@ -111,10 +111,10 @@ func (s *subject) inResults(all [][]warm.Result) bool {
 // change.
 func (s *subject) blank(all [][]warm.Result) []byte {
 	var e encoder
-	e.byte(codecForm)
-	e.uint(uint64(len(all)))
+	e.Byte(codecForm)
+	e.Uint(uint64(len(all)))
 	for _, rows := range all {
-		e.uint(uint64(len(rows)))
+		e.Uint(uint64(len(rows)))
 		for _, r := range rows {
 			if s.inResult(&r) {
 				r = warm.Result{Status: r.Status, Created: r.Created}
@@ -122,7 +122,7 @@ func (s *subject) blank(all [][]warm.Result) []byte {
 			e.result(r, r.Head.Key != tiering.Key{})
 		}
 	}
-	return e.b
+	return e.B
 }
 
 // rewritten is a row with its new content.

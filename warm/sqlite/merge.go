@@ -5,6 +5,7 @@ import (
 	"database/sql/driver"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // unfenced fails when a step of an erasure of the tenant came after the
@@ -29,7 +30,7 @@ func (s *Store) ReplaceSegments(ctx context.Context, info tiering.SegmentInfo, l
 			return err
 		}
 		for _, name := range old {
-			n, err := t.exec(`UPDATE segment SET state = 'deleting', deleting = ? WHERE name = ? AND state = 'finished' AND name <> ?`, micros(t.now), name, info.Name)
+			n, err := t.exec(`UPDATE segment SET state = 'deleting', deleting = ? WHERE name = ? AND state = 'finished' AND name <> ?`, column.Micros(t.now), name, info.Name)
 			if err != nil {
 				return err
 			}
@@ -64,7 +65,7 @@ func (s *Store) ForgetSegment(ctx context.Context, name string) error {
 func (s *Store) DropSegment(ctx context.Context, name string) (dropped bool, err error) {
 	err = s.change(ctx, func(t *txn) error {
 		n, err := t.exec(`UPDATE segment SET state = 'deleting', deleting = ?2 WHERE name = ?1 AND state = 'finished'
-			AND NOT EXISTS (SELECT 1 FROM location WHERE segment = ?1)`, name, micros(t.now))
+			AND NOT EXISTS (SELECT 1 FROM location WHERE segment = ?1)`, name, column.Micros(t.now))
 		dropped = n > 0
 		if !dropped {
 			return orRollback(err)

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // Walk implements warm.Mover.
@@ -43,7 +44,7 @@ func (s *Store) Expired(ctx context.Context, limit int) (out []tiering.Key, err 
 	err = s.reader(ctx, func(c *conn) error {
 		return c.each(ctx, `SELECT n.tenant, n.name, h.id FROM head h JOIN namespace n ON n.nid = h.ns
 			WHERE h.expires > 0 AND h.flags & 1 = 0 AND h.expires <= ? ORDER BY h.expires LIMIT ?`,
-			[]any{micros(s.now()), int64(limit)}, func(v []driver.Value) error {
+			[]any{column.Micros(s.now()), int64(limit)}, func(v []driver.Value) error {
 				out = append(out, tiering.Key{Tenant: text(v[0]), Namespace: text(v[1]), ID: string(blob(v[2]))})
 				return nil
 			})
@@ -167,7 +168,7 @@ func (s *Store) NoteAccess(ctx context.Context, reads []warm.Access) error {
 			if err != nil {
 				return err
 			}
-			at := micros(r.At)
+			at := column.Micros(r.At)
 			if _, err := t.exec(`UPDATE head SET accessed = ? WHERE ns = ? AND id = ? AND accessed < ?`, at, ns.nid, []byte(r.Key.ID), at); err != nil {
 				return err
 			}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 type nsKey struct{ tenant, name string }
@@ -118,7 +119,7 @@ func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped
 			return errRollback
 		}
 		n, err := t.number(`SELECT EXISTS (SELECT 1 FROM head WHERE ns = ? AND op = 1 AND (expires = 0 OR expires > ? OR flags & 1 = 1))`,
-			row.nid, micros(t.now))
+			row.nid, column.Micros(t.now))
 		if err != nil || n > 0 {
 			return orRollback(err)
 		}
@@ -166,7 +167,7 @@ func (s *Store) PurgeTombstones(ctx context.Context, tenant, name string, before
 		err = t.each(context.Background(), `SELECT h.kid, h.version FROM head h WHERE h.ns = ? AND h.op > 1 AND h.updated < ?
 			AND NOT EXISTS (SELECT 1 FROM version v WHERE v.kid = h.kid)
 			AND NOT EXISTS (SELECT 1 FROM location l WHERE l.tenant = ? AND l.namespace = ? AND l.id = h.id)
-			ORDER BY h.updated LIMIT ?`, []any{row.nid, micros(before), tenant, name, int64(limit)},
+			ORDER BY h.updated LIMIT ?`, []any{row.nid, column.Micros(before), tenant, name, int64(limit)},
 			func(v []driver.Value) error {
 				kids = append(kids, num(v[0]))
 				floor = max(floor, num(v[1]))

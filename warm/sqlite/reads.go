@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // ofKey finds a head by its whole key; the tenant is bound in every statement.
@@ -73,8 +74,8 @@ const versionColumnCount = 8
 
 func scanVersion(key tiering.Key, v []driver.Value) warm.Version {
 	out := warm.Version{
-		Key: key, Version: num(v[0]), Op: tiering.Op(num(v[1])), At: fromMicros(num(v[2])), CreatedAt: fromMicros(num(v[3])),
-		ExpiresAt: fromMicros(num(v[4])), Size: num(v[5]), User: text(v[6]),
+		Key: key, Version: num(v[0]), Op: tiering.Op(num(v[1])), At: column.Time(num(v[2])), CreatedAt: column.Time(num(v[3])),
+		ExpiresAt: column.Time(num(v[4])), Size: num(v[5]), User: text(v[6]),
 	}
 	copy(out.Digest[:], blob(v[7]))
 	return out
@@ -139,7 +140,7 @@ func (s *Store) Find(ctx context.Context, key tiering.Key, version int64) (out w
 
 // AsOf implements warm.Reader. Versions and their times grow together.
 func (s *Store) AsOf(ctx context.Context, key tiering.Key, t time.Time) (v warm.Version, ok bool, err error) {
-	return s.oneVersion(ctx, key, ` AND v.at <= ? ORDER BY v.version DESC LIMIT 1`, micros(t))
+	return s.oneVersion(ctx, key, ` AND v.at <= ? ORDER BY v.version DESC LIMIT 1`, column.Micros(t))
 }
 
 func (s *Store) oneVersion(ctx context.Context, key tiering.Key, which string, arg int64) (out warm.Version, ok bool, err error) {

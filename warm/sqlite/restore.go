@@ -5,6 +5,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // meta holds restoring while a restore is under way, and floor, that of every
@@ -173,7 +174,7 @@ func (s *Store) RestoreSegment(ctx context.Context, info tiering.SegmentInfo, lo
 		_, err := t.exec(`INSERT INTO segment (name, tenant, state, owner, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
 			info.Name, info.Tenant, string(tiering.SegmentFinished), info.Owner, info.Token, info.Size, info.RawSize, digestBlob(info.SHA256), info.Count,
-			nanos(info.MinTime), nanos(info.MaxTime), f.ranges, copyText(info.Copies[0]), copyText(info.Copies[1]), micros(started))
+			nanos(info.MinTime), nanos(info.MaxTime), f.ranges, copyText(info.Copies[0]), copyText(info.Copies[1]), column.Micros(started))
 		if err != nil {
 			return err
 		}

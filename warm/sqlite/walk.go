@@ -3,12 +3,10 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"fmt"
-	"strconv"
-	"strings"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // walkWindow is how many keys one statement of WalkVersions looks at. A
@@ -16,41 +14,21 @@ import (
 // back for as long as it runs.
 const walkWindow = 20_000
 
-// versionPlace is where a walk over version rows has come to: the index
-// version_key is walked, so that rows that stand cost no look at their bytes.
-type versionPlace struct{ kid, version int64 }
-
-func (p versionPlace) String() string { return fmt.Sprintf("%d.%d", p.kid, p.version) }
-
-func parsePlace(cursor string) (p versionPlace, err error) {
-	if cursor == "" {
-		return p, nil
-	}
-	kid, version, _ := strings.Cut(cursor, ".")
-	if p.kid, err = strconv.ParseInt(kid, 10, 64); err == nil {
-		p.version, err = strconv.ParseInt(version, 10, 64)
-	}
-	if err != nil {
-		return p, tiering.Invalidf("%q is not a cursor of a walk over versions", cursor)
-	}
-	return p, nil
-}
-
 // WalkVersions implements warm.Walker. Where a version between two rows has
 // left warm, the older one counts as superseded by the row that is left: later
 // than it was, so that nothing is moved too early.
 func (s *Store) WalkVersions(ctx context.Context, cursor string, limit int) (rows []warm.Superseded, next string, err error) {
-	at, err := parsePlace(cursor)
+	at, err := column.ParsePlace(cursor)
 	if err != nil {
 		return nil, "", err
 	}
 	err = s.reader(ctx, func(c *conn) error {
 		for {
 			last, err := c.number(`SELECT max(kid) FROM version`)
-			if err != nil || at.kid > last {
+			if err != nil || at.Key > last {
 				return err
 			}
-			end := at.kid + walkWindow
+			end := at.Key + walkWindow
 			if err := c.superseded(ctx, &at, end, limit-len(rows), &rows); err != nil {
 				return err
 			}
@@ -58,7 +36,7 @@ func (s *Store) WalkVersions(ctx context.Context, cursor string, limit int) (row
 				next = at.String()
 				return nil
 			}
-			at = versionPlace{kid: end + 1}
+			at = column.Place{Key: end + 1}
 		}
 	})
 	if err != nil {
@@ -79,18 +57,18 @@ const walkPage = `SELECT v.kid, n.tenant, n.name, h.id, h.op, h.version, h.updat
 
 // superseded appends up to limit rows behind at, of keys up to end, and moves
 // at to the last of them.
-func (c *conn) superseded(ctx context.Context, at *versionPlace, end int64, limit int, rows *[]warm.Superseded) error {
-	return c.each(ctx, walkPage, []any{at.kid, at.version, end, int64(limit)}, func(v []driver.Value) error {
+func (c *conn) superseded(ctx context.Context, at *column.Place, end int64, limit int, rows *[]warm.Superseded) error {
+	return c.each(ctx, walkPage, []any{at.Key, at.Version, end, int64(limit)}, func(v []driver.Value) error {
 		key := tiering.Key{Tenant: text(v[1]), Namespace: text(v[2]), ID: string(blob(v[3]))}
 		row := warm.Superseded{Version: scanVersion(key, v[10:]), KeyDeleted: num(v[4]) > 1, Pinned: num(v[7])&flagPinned != 0, Copies: int(num(v[9]))}
 		head := num(v[5])
-		*at = versionPlace{kid: num(v[0]), version: row.Version.Version}
+		*at = column.Place{Key: num(v[0]), Version: row.Version.Version}
 		if row.Version.Version == head {
 			row.Current = true
 		} else {
-			row.SupersededAt = fromMicros(num(v[6]))
+			row.SupersededAt = column.Time(num(v[6]))
 			if v[8] != nil {
-				row.SupersededAt = fromMicros(num(v[8]))
+				row.SupersededAt = column.Time(num(v[8]))
 			}
 		}
 		*rows = append(*rows, row)

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // writer is the connection that writes, with what it knows by heart because
@@ -116,11 +117,11 @@ func (t *txn) record(id uuid.UUID, results [][]warm.Result) error {
 	var err error
 	if len(t.feed) == 0 {
 		n, err = t.exec(`INSERT INTO settled (at, batch, results) SELECT ?, ?2, ? WHERE NOT EXISTS (SELECT 1 FROM feed WHERE batch = ?2)`,
-			micros(t.now), id[:], stored)
+			column.Micros(t.now), id[:], stored)
 	} else {
 		pos := t.s.last.Load() + 1
 		n, err = t.exec(`INSERT INTO feed (pos, at, batch, results, changes) SELECT ?, ?, ?3, ?, ? WHERE NOT EXISTS (SELECT 1 FROM settled WHERE batch = ?3)`,
-			pos, micros(t.now), id[:], stored, encodeChanges(t.feed))
+			pos, column.Micros(t.now), id[:], stored, encodeChanges(t.feed))
 		t.committed = func() { t.s.publish(pos) }
 	}
 	if err == nil && n == 1 {

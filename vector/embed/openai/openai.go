@@ -117,9 +117,8 @@ func (e *Embedder) Embed(ctx context.Context, kind vector.Kind, texts []string) 
 
 // item is a text on its way, with its place in the answer.
 type item struct {
-	at        int
-	input     string
-	truncated bool
+	at    int
+	input string
 }
 
 func (e *Embedder) item(kind vector.Kind, at int, s string) item {
@@ -129,7 +128,7 @@ func (e *Embedder) item(kind vector.Kind, at int, s string) item {
 	}
 	it := item{at: at, input: prefix + strings.ToValidUTF8(s, "\uFFFD")}
 	if most := e.options.MaxInput; most > 0 && len(it.input) > most {
-		it.input, it.truncated = cut(it.input, most), true
+		it.input = cut(it.input, most)
 	}
 	return it
 }
@@ -142,7 +141,7 @@ func (e *Embedder) embed(ctx context.Context, batch []item, out []vector.Embeddi
 	switch {
 	case err == nil:
 		for i, it := range batch {
-			out[it.at] = vector.Embedding{Vector: vectors[i], Truncated: it.truncated}
+			out[it.at] = vector.Embedding{Vector: vectors[i]}
 		}
 		return nil
 	case !errors.As(err, &refused):
@@ -155,7 +154,7 @@ func (e *Embedder) embed(ctx context.Context, batch []item, out []vector.Embeddi
 		return e.embed(ctx, batch[half:], out)
 	case refused.tooLong && len(batch[0].input) > shortestCut:
 		shorter := batch[0]
-		shorter.input, shorter.truncated = cut(shorter.input, len(shorter.input)/2), true
+		shorter.input = cut(shorter.input, len(shorter.input)/2)
 		return e.embed(ctx, []item{shorter}, out)
 	}
 	return e.blame(ctx, refused)
