@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"net/http"
 	"strconv"
+	"strings"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -150,6 +151,8 @@ func (s sessions) Context(ctx context.Context, id string, o *tiering.ContextOpti
 	}
 	r.set("tokenizer", o.Tokenizer)
 	r.set("shape", o.Shape)
+	r.set("recall", o.Recall)
+	r.set("memories", strings.Join(o.Memories, ","))
 	return fetch[tiering.SessionContext](ctx, s.c, r)
 }
 

@@ -40,8 +40,13 @@ func (s sessions) contextOf(ctx context.Context, id string, o tiering.ContextOpt
 	if err != nil {
 		return nil, err
 	}
+	recalled, err := s.recallFor(ctx, at, o)
+	if err != nil {
+		return nil, err
+	}
 	return window.Fit(events, window.Options{
-		Budget: o.Budget, KeepTurns: o.KeepTurns, Shorten: o.Shorten, Shape: window.Shape(o.Shape), Count: count, Skipped: at.doc.Skipped, Unread: unread,
+		Recalled: recalled,
+		Budget:   o.Budget, KeepTurns: o.KeepTurns, Shorten: o.Shorten, Shape: window.Shape(o.Shape), Count: count, Skipped: at.doc.Skipped, Unread: unread,
 	})
 }
 

@@ -24,6 +24,16 @@ type query struct {
 func (q *query) has(name string) bool    { return q.values.Has(name) }
 func (q *query) text(name string) string { return q.values.Get(name) }
 
+// list reads names with commas between them.
+func (q *query) list(name string) (out []string) {
+	for word := range strings.SplitSeq(q.text(name), ",") {
+		if word = strings.TrimSpace(word); word != "" {
+			out = append(out, word)
+		}
+	}
+	return out
+}
+
 func (q *query) failf(format string, args ...any) {
 	if q.err == nil {
 		q.err = tiering.Invalidf(format, args...)

@@ -53,7 +53,12 @@ func sessionSchemas(c map[string]*huma.Schema) {
 		must("how", "What became of them.", enum("shortened", "summarised", "dropped", "resumed over")))
 	c["SessionContext"] = object("What fits a model's context window.", must("messages", "The messages, in the shape asked for.", list(anyJSON())),
 		may("system", "The system message, in the anthropic shape.", str()), must("tokens", "What all of it takes.", integer(0)),
-		must("omitted", "What it does not hold whole.", list(ref("Omitted"))), must("last_seq", "The last entry that was looked at.", integer(0)))
+		must("omitted", "What it does not hold whole.", list(ref("Omitted"))), must("last_seq", "The last entry that was looked at.", integer(0)),
+		may("recalled", "The memories that one of the messages holds, where recall was asked for.", ref("ContextRecall")))
+	c["ContextRecall"] = object("Recalled memories of a context.", must("memories", "Best first.", list(ref("RecalledMemory"))), must("tokens", "Of the context's, what their message takes.", integer(0)),
+		may("left_out", "Recalled, and did not fit.", integer(0)), may("partial", "A way of looking could not take part.", boolean()), may("reason", "Which, and why.", str()))
+	c["RecalledMemory"] = object("A memory that a context holds.", must("namespace", "Its namespace.", str()), must("id", "Its id.", str()),
+		must("version", "Its version.", integer(1)), must("score", "Of the recall.", number()))
 	c["TimelineItem"] = object("An event or a version.", must("time", "When.", instant()), must("what", "What.", enum("event", "version", "created", "resumed", "checkpoint", "step")),
 		may("seq", "Of an entry of the log.", integer(1)), may("data", "The entry.", anyJSON()), may("version", "Of state and attributes.", integer(1)),
 		may("diff", "What it changed, as a JSON patch.", ref("JSONPatch")))

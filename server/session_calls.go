@@ -158,6 +158,7 @@ func (c *call) sessionContext() error {
 	q := &c.q
 	o := &tiering.ContextOptions{
 		Budget: int(q.version("budget")), Tokenizer: q.text("tokenizer"), KeepTurns: int(q.version("keep_turns")), Shorten: int(q.version("shorten")), Shape: q.text("shape"),
+		Recall: q.text("recall"), Memories: q.list("memories"),
 	}
 	if !q.has("budget") {
 		q.failf("query parameter %q is missing: %s", "budget", c.op.queryNames())

@@ -79,6 +79,8 @@ func sessionOperations() []*operation {
 				{name: "keep_turns", about: "The newest turns that stay whole; default 5.", schema: integer(1), example: 3},
 				{name: "shorten", about: "Characters of a text in turns before them; default 500.", schema: integer(1), example: 200},
 				{name: "shape", about: "Whose messages; default openai.", schema: enum("openai", "anthropic"), example: "anthropic"},
+				{name: "recall", about: "A query: memories that it finds are woven in as one message, the user's of the session and those that nobody owns.", schema: str(), example: "seats on planes"},
+				{name: "memories", about: "Namespaces to recall from, with commas; absent: all of kind memory that the key may read.", schema: str(), example: "people,places"},
 			},
 			answers: []answer{{http.StatusOK, "The context.", nil, jsonOf("SessionContext", map[string]any{
 				"messages": []any{map[string]any{"role": "user", "content": "Is 14C free?"}}, "tokens": 11, "omitted": []any{map[string]any{"from": 2, "to": 9, "how": "summarised"}}, "last_seq": 12})}},

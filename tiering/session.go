@@ -280,6 +280,11 @@ type ContextOptions struct {
 	KeepTurns int    // the newest turns that stay whole; 0: 5
 	Shorten   int    // characters of a message in turns before them; 0: 500
 	Shape     string // openai or anthropic; "": openai
+	// Recall, a query, weaves memories into the context: the user's of the session,
+	// and those that nobody owns. Memories names their namespaces; none: all of kind
+	// memory that the principal may read.
+	Recall   string
+	Memories []string
 }
 
 // SessionContext is what fits a model's context window.
@@ -290,6 +295,27 @@ type SessionContext struct {
 	Tokens  int       `json:"tokens"`
 	Omitted []Omitted `json:"omitted"`
 	LastSeq int64     `json:"last_seq"`
+	// Recalled says which memories one message of the context holds; nil: none were
+	// asked for.
+	Recalled *ContextRecall `json:"recalled,omitempty"`
+}
+
+// ContextRecall tells recalled memories from what was said.
+type ContextRecall struct {
+	Memories []RecalledMemory `json:"memories"`           // best first
+	Tokens   int              `json:"tokens"`             // of the context's, what their message takes
+	LeftOut  int              `json:"left_out,omitempty"` // recalled, and did not fit
+	// Partial: a way of looking could not take part; Reason says which, and why.
+	Partial bool   `json:"partial,omitempty"`
+	Reason  string `json:"reason,omitempty"`
+}
+
+// RecalledMemory is a memory that a context holds.
+type RecalledMemory struct {
+	Namespace string  `json:"namespace"`
+	ID        string  `json:"id"`
+	Version   int64   `json:"version"`
+	Score     float64 `json:"score"`
 }
 
 // Omitted is a run of entries that a context does not hold whole.

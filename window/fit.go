@@ -42,6 +42,8 @@ type Options struct {
 	// Unread are runs of entries that are not among the events, because the log is
 	// too long.
 	Unread []tiering.Omitted
+	// Recalled are memories to weave in, best first; nil: none were asked for.
+	Recalled *tiering.Recalled
 	// Summarise replaces the extractive summary: it is given the conversation that
 	// is left out, as text, and how many tokens it may take. "" falls back.
 	Summarise func(talk string, tokens int) string
@@ -74,6 +76,9 @@ func Fit(events []Event, o Options) (*tiering.SessionContext, error) {
 	if used > o.Budget {
 		return nil, tiering.Unprocessablef("/budget", "the system message and the newest %d turns take %d tokens, the budget is %d: raise it, or lower keep_turns", len(kept), used, o.Budget)
 	}
+	memories, recalled := o.recall(o.Budget - used)
+	out.Recalled = recalled
+	used += o.cost(memories)
 	shorts, gone, omitted := o.middle(turns[:keep], o.Budget-used)
 	for _, t := range shorts {
 		used += o.cost(t.messages)
@@ -89,7 +94,7 @@ func Fit(events []Event, o Options) (*tiering.SessionContext, error) {
 	out.Omitted = append(out.Omitted, slices.Concat(omitted, o.Unread, o.Skipped)...)
 	slices.SortStableFunc(out.Omitted, func(a, b tiering.Omitted) int { return cmp.Compare(a.From, b.From) })
 
-	talk := summary
+	talk := slices.Concat(memories, summary)
 	for _, t := range append(shorts, kept...) {
 		talk = append(talk, t.messages...)
 	}

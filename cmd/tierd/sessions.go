@@ -152,15 +152,17 @@ func (c *sessionsTimelineCommand) Run(ctx context.Context, p *process) error {
 }
 
 type sessionsContextCommand struct {
-	Budget    int    `required:"" placeholder:"TOKENS" help:"How many tokens the context may take."`
-	Tokenizer string `placeholder:"NAME" help:"The encoding that counts; default o200k_base."`
-	Shape     string `enum:"openai,anthropic" default:"openai" help:"Whose messages: openai or anthropic."`
-	KeepTurns int    `placeholder:"N" help:"The newest turns that stay whole; default 5."`
+	Budget    int      `required:"" placeholder:"TOKENS" help:"How many tokens the context may take."`
+	Tokenizer string   `placeholder:"NAME" help:"The encoding that counts; default o200k_base."`
+	Shape     string   `enum:"openai,anthropic" default:"openai" help:"Whose messages: openai or anthropic."`
+	KeepTurns int      `placeholder:"N" help:"The newest turns that stay whole; default 5."`
+	Recall    string   `placeholder:"TEXT" help:"Weave in the memories that this finds."`
+	Memories  []string `placeholder:"NS" help:"Recall from these namespaces; without it from all."`
 	sessionArg
 }
 
 func (*sessionsContextCommand) Help() string {
-	return examples("tierd sessions context s1 --budget 4000")
+	return examples("tierd sessions context s1 --budget 4000", "tierd sessions context s1 --budget 4000 --recall 'seats on planes'")
 }
 
 func (c *sessionsContextCommand) Run(ctx context.Context, p *process) error {
@@ -168,7 +170,7 @@ func (c *sessionsContextCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	out, err := service.Sessions().Context(ctx, c.ID, &tiering.ContextOptions{Budget: c.Budget, Tokenizer: c.Tokenizer, Shape: c.Shape, KeepTurns: c.KeepTurns})
+	out, err := service.Sessions().Context(ctx, c.ID, &tiering.ContextOptions{Budget: c.Budget, Tokenizer: c.Tokenizer, Shape: c.Shape, KeepTurns: c.KeepTurns, Recall: c.Recall, Memories: c.Memories})
 	return orPrint(p, out, err)
 }
 
