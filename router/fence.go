@@ -3,6 +3,8 @@ package router
 import (
 	"context"
 
+	"github.com/google/uuid"
+
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -19,19 +21,22 @@ func (r *core) onceFenced(ctx context.Context, p *policy, m *mutation) error {
 	}
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.CommitTimeout)
 	defer cancel()
-	r.fenced(dctx, m)
+	id := r.fenced(dctx, m)
+	if m.unknown() && !m.warmOnly {
+		r.doubtAtomic(id, map[tiering.Key]hotMark{m.key: mark}, m.err)
+	}
 	m.hotOK = r.settle(dctx, p, m, mark)
 	return nil
 }
 
 // fenced commits m under a lease: in one transaction with a look at the lease, in
 // place of the queue. Its result is in m then, as if it had been through the
-// queue.
-func (r *core) fenced(ctx context.Context, m *mutation) {
+// queue. It returns the id of its batch.
+func (r *core) fenced(ctx context.Context, m *mutation) (id uuid.UUID) {
 	lease := tiering.Key{Tenant: m.key.Tenant, Namespace: tiering.SessionPartsNamespace, ID: m.fence.Session + "/" + leasePart}
 	idem := m.row.Idempotency
 	m.result, m.err = warm.Result{}, nil
-	results, _, err := r.transactOnce(ctx, []tiering.Key{lease, m.key}, idem, func(current []warm.Current) ([]warm.Change, error) {
+	decide := func(current []warm.Current) ([]warm.Change, error) {
 		var held, stands warm.Current
 		for _, cur := range current {
 			if cur.Head.Key == lease {
@@ -45,7 +50,13 @@ func (r *core) fenced(ctx context.Context, m *mutation) {
 			return nil, errFenced()
 		}
 		return m.onto(stands)
-	})
+	}
+	var results [][]warm.Result
+	var err error
+	for tries := 0; err == nil && len(results) == 0 && tries < lostTries; tries++ { // a lost commit has none
+		id = uuid.New()
+		results, _, err = r.transactOnce(ctx, id, []tiering.Key{lease, m.key}, idem, decide)
+	}
 	switch {
 	case err != nil:
 		m.err = err
@@ -57,6 +68,7 @@ func (r *core) fenced(ctx context.Context, m *mutation) {
 	default: // what was not committed says why
 		m.result = m.outcome(results[0])
 	}
+	return id
 }
 
 // onto is m as a change of what stands under locks.

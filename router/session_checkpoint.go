@@ -103,35 +103,31 @@ func (c *sessionChange) replay(err error, out any) error {
 
 // Checkpoints lists the checkpoints of a session by name.
 func (s sessions) Checkpoints(ctx context.Context, id string) ([]tiering.Checkpoint, error) {
-	all, err := s.checkpointsOf(ctx, id, nil)
-	out := make([]tiering.Checkpoint, 0, len(all))
-	for _, c := range all {
-		out = append(out, c.Checkpoint)
+	out := []tiering.Checkpoint{}
+	_, err := s.find(ctx, id)
+	if err == nil {
+		err = s.eachCheckpoint(ctx, id, func(name string, d checkpointDoc) error {
+			out = append(out, d.named(name)) // without its state: together they may be long
+			return nil
+		})
 	}
 	return out, tiering.Wrap(err, "checkpoints", "", s.docKey(id))
 }
 
-func (s sessions) checkpointsOf(ctx context.Context, id string, room *exportRoom) ([]tiering.CheckpointExport, error) {
-	if _, err := s.find(ctx, id); err != nil {
-		return nil, err
-	}
-	var out []tiering.CheckpointExport
-	err := s.eachPart(ctx, id, checkpointPart, func(name string, body []byte) error {
+func (s sessions) eachCheckpoint(ctx context.Context, id string, fn func(name string, d checkpointDoc) error) error {
+	return s.eachPart(ctx, id, checkpointPart, func(name string, body []byte) error {
 		var d checkpointDoc
-		if err := room.take(len(body)); err != nil {
+		if err := decodeDoc(body, &d); err != nil {
 			return err
 		}
-		err := decodeDoc(body, &d)
-		out = append(out, tiering.CheckpointExport{Checkpoint: d.named(name), State: d.State, Skipped: d.Skipped})
-		return err
+		return fn(name, d)
 	})
-	return out, err
 }
 
 // eachPart calls fn for each part below a prefix, with its name behind it.
 func (s sessions) eachPart(ctx context.Context, id, prefix string, fn func(name string, body []byte) error) error {
 	for after := ""; ; {
-		page, err := s.parts(ctx, id, prefix, after, true)
+		page, err := s.parts(ctx, id, prefix, after, bodiesPage, true)
 		if err != nil {
 			return err
 		}
@@ -152,7 +148,7 @@ func (s sessions) eachPart(ctx context.Context, id, prefix string, fn func(name 
 				return err
 			}
 		}
-		if len(page) < partsPage {
+		if len(page) < bodiesPage {
 			return nil
 		}
 	}

@@ -8,13 +8,17 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
-// partsPage is how many parts of a session one transaction takes.
-const partsPage = 500
+// partsPage is how many parts of a session one transaction takes, and bodiesPage how
+// many are read at a time with their bytes: a checkpoint holds a state.
+const (
+	partsPage  = 500
+	bodiesPage = 50
+)
 
 // parts returns a page of the live parts of a session below a prefix.
-func (s sessions) parts(ctx context.Context, id, prefix, after string, bodies bool) ([]warm.Current, error) {
+func (s sessions) parts(ctx context.Context, id, prefix, after string, limit int, bodies bool) ([]warm.Current, error) {
 	out, err := s.Warm.List(ctx, warm.List{
-		Tenant: s.who.Tenant, Namespace: tiering.SessionPartsNamespace, Prefix: id + "/" + prefix, After: after, Limit: partsPage, Bodies: bodies,
+		Tenant: s.who.Tenant, Namespace: tiering.SessionPartsNamespace, Prefix: id + "/" + prefix, After: after, Limit: limit, Bodies: bodies,
 	})
 	return out, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 }
@@ -35,7 +39,7 @@ var errNothingToEnd = errors.New("there is no session to end")
 // more behind it; by then a session that lives is another one.
 func (s sessions) end(ctx context.Context, id string, e *ending) error {
 	for {
-		parts, err := s.parts(ctx, id, "", "", false)
+		parts, err := s.parts(ctx, id, "", "", partsPage, false)
 		if err != nil || e.gone && len(parts) == 0 {
 			return err
 		}
@@ -89,7 +93,7 @@ var errFormerLife = errors.New("the id had a session before")
 // id had before is taken first: else the new one would begin with the steps and
 // checkpoints of one that has expired and was not swept yet.
 func (s sessions) overFormer(ctx context.Context, c *sessionChange, decide func(*sessionTx) error) error {
-	left, err := s.parts(ctx, c.id, "", "", false)
+	left, err := s.parts(ctx, c.id, "", "", 1, false)
 	if err != nil {
 		return err
 	}

@@ -78,6 +78,13 @@ func TestALostCommitOfASessionIsSettled(t *testing.T) {
 					l, err := all.AcquireLease(w.ctx, "s", &tiering.LeaseRequest{Holder: "h"})
 					w.no(err)
 					u.next.Store(int64(f))
+					fence := l.Fence()
+					d, err := w.r.Put(w.ctx, space, "k", []byte(`1`), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{Fence: &fence}})
+					w.no(err)
+					if d.Version != 1 || w.strong("k") != `1` {
+						t.Errorf("under the lease: %+v, %s", d, w.strong("k"))
+					}
+					u.next.Store(int64(f))
 					w.no(all.ReleaseLease(w.ctx, "s", l.Token))
 					if _, err = all.AcquireLease(w.ctx, "s", &tiering.LeaseRequest{Holder: "another"}); err != nil {
 						t.Errorf("behind the release: %v", err)
@@ -92,15 +99,18 @@ func TestALostCommitOfASessionIsSettled(t *testing.T) {
 	}
 }
 
-// manyParts gives a session more parts than one page of them.
+// manyParts makes a session with more parts than one page of them.
 func (w *world) manyParts(id string) int {
 	w.Helper()
+	w.session(tiering.NewSession{ID: id, User: "ann", TTL: "59m"})
 	const n = partsPage + 3
-	steps := make([]tiering.Step, n)
-	for i := range steps {
-		steps[i] = tiering.Step{Name: fmt.Sprintf("step-%04d", i), Status: tiering.StepDone, Key: "k", Output: json.RawMessage(`1`)}
+	body := []byte(`{"key":"k","done":true,"attempts":1,"output":1}`)
+	keys, changes := make([]tiering.Key, n), make([]warm.Change, n)
+	for i := range keys {
+		keys[i] = tiering.Key{Tenant: w.tenant, Namespace: tiering.SessionPartsNamespace, ID: fmt.Sprintf("%s/steps/%04d", id, i)}
+		changes[i] = warm.Change{Key: keys[i], Rows: []warm.Row{{Op: tiering.OpPut, Body: body, Digest: tiering.DigestOf(body), User: "ann"}}}
 	}
-	_, err := w.r.Sessions().Import(w.ctx, &tiering.SessionExport{Session: tiering.Session{ID: id, User: "ann"}, TTL: "1h", Steps: steps})
+	_, _, err := w.warm.Atomic(w.ctx, uuid.New(), keys, nil, func([]warm.Current) ([]warm.Change, error) { return changes, nil })
 	w.no(err)
 	return n
 }
@@ -144,9 +154,9 @@ func TestNothingOfAFormerLife(t *testing.T) {
 	w.advance(90 * time.Minute)
 	w.no(bob.Delete(w.ctx, "s"))
 
-	s, err := bob.Create(w.ctx, &tiering.NewSession{ID: "s", TTL: "1h"})
+	s, err := bob.Create(w.ctx, &tiering.NewSession{ID: "s"})
 	w.no(err)
-	if s.User != "bob" || string(s.State) != `{}` {
+	if s.User != "bob" || string(s.State) != `{}` || !s.ExpiresAt.Equal(w.clock.Now().Add(tiering.DefaultSessionTTL)) {
 		t.Errorf("made anew: %+v", s)
 	}
 	e, err := bob.Export(w.ctx, "s")

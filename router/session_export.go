@@ -116,7 +116,7 @@ func (s sessions) export(ctx context.Context, id string) (*tiering.SessionExport
 		for _, e := range page.Entries {
 			after, e.Tier = e.Seq, ""
 			out.Events = append(out.Events, e)
-			if err := room.take(len(e.Data)); err != nil {
+			if err := room.take(entryRoom + len(e.Data)); err != nil {
 				return nil, err
 			}
 		}
@@ -124,7 +124,11 @@ func (s sessions) export(ctx context.Context, id string) (*tiering.SessionExport
 			break
 		}
 	}
-	if out.Checkpoints, err = s.checkpointsOf(ctx, id, &room); err != nil {
+	err = s.eachCheckpoint(ctx, id, func(name string, d checkpointDoc) error {
+		out.Checkpoints = append(out.Checkpoints, tiering.CheckpointExport{Checkpoint: d.named(name), State: d.State, Skipped: d.Skipped})
+		return room.take(len(d.State))
+	})
+	if err != nil {
 		return nil, err
 	}
 	if out.Steps, err = s.stepsOf(ctx, id, &room); err != nil {
@@ -141,6 +145,9 @@ func (s sessions) export(ctx context.Context, id string) (*tiering.SessionExport
 // exportRoom is how many bytes of an export are taken. What is too long to be
 // imported again is not read into memory first.
 type exportRoom int
+
+// entryRoom is what an entry takes at least, besides its data.
+const entryRoom = len(`{"seq":1,"time":"2026-01-01T00:00:00Z","data":},`)
 
 func (r *exportRoom) take(n int) error {
 	if r == nil {

@@ -12,6 +12,10 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
+// lostTries is how often a transaction is sent again that was lost, or whose bytes
+// lay in cold.
+const lostTries = 3
+
 // transact runs an atomic transaction over keys, which are sorted here, and brings
 // up what lies in cold alone. Hot knows none of these keys.
 func (r *core) transact(ctx context.Context, keys []tiering.Key, idem *warm.Idempotency, decide func([]warm.Current) ([]warm.Change, error)) (results [][]warm.Result, committed bool, err error) {
@@ -26,11 +30,11 @@ func (r *core) transact(ctx context.Context, keys []tiering.Key, idem *warm.Idem
 	dctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.CommitTimeout)
 	defer cancel()
 	for tries := 0; ; tries++ {
-		results, committed, err = r.transactOnce(dctx, keys, idem, decide)
+		results, committed, err = r.transactOnce(dctx, uuid.New(), keys, idem, decide)
 		// A lost commit that was settled as never to come has no results, and is
 		// sent again.
 		lost := err == nil && !committed && len(results) == 0
-		if !lost && !errors.Is(err, errBaseInCold) || tries == 3 {
+		if !lost && !errors.Is(err, errBaseInCold) || tries == lostTries {
 			break
 		}
 		if lost {
@@ -52,11 +56,10 @@ func (r *core) transact(ctx context.Context, keys []tiering.Key, idem *warm.Idem
 }
 
 // transactOnce is one try: keys need no order, and decide sees each with its name.
-func (r *core) transactOnce(ctx context.Context, keys []tiering.Key, idem *warm.Idempotency, decide func([]warm.Current) ([]warm.Change, error)) ([][]warm.Result, bool, error) {
+func (r *core) transactOnce(ctx context.Context, id uuid.UUID, keys []tiering.Key, idem *warm.Idempotency, decide func([]warm.Current) ([]warm.Change, error)) ([][]warm.Result, bool, error) {
 	keys = slices.Clone(keys)
 	slices.SortFunc(keys, tiering.Key.Compare)
 	keys = slices.Compact(keys)
-	id := uuid.New()
 	results, committed, err := r.Warm.Atomic(ctx, id, keys, idem, func(current []warm.Current) ([]warm.Change, error) {
 		for i := range current {
 			current[i].Head.Key = keys[i] // also of one that never was
