@@ -31,9 +31,6 @@ func (p place) String() string { return [...]string{"embedded", "shared", "serve
 
 func everywhere() []place { return []place{embedded, shared, servers} }
 
-// alone is where a test looks into a driver or moves its clock.
-func alone() []place { return []place{embedded} }
-
 // together is where two daemons are.
 func together() []place { return []place{shared, servers} }
 

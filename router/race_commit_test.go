@@ -66,7 +66,7 @@ func TestRaceR12ClockYearsAhead(t *testing.T) {
 			return ahead(now)
 		}}
 	}
-	raceOn(t, alone(), setup{local: ahead}, naive, func(w *world) error {
+	raceOn(t, everywhere(), setup{local: ahead}, naive, func(w *world) error {
 		hour := tiering.TTL{Life: time.Hour}
 		w.policy(space, tiering.Policy{Class: tiering.ClassSession})
 		w.policy("scratch", tiering.Policy{Class: tiering.ClassEphemeral})

@@ -133,8 +133,8 @@ func (w *world) daemon(s setup, tiers tiersOf) *Router {
 	if w.clock != nil {
 		c.Clock = w.clock.Now
 	}
-	if s.local != nil {
-		c.Clock = func() time.Time { return s.local(w.clock.Now()) }
+	if now := c.Clock; s.local != nil {
+		c.Clock = func() time.Time { return s.local(now()) }
 	}
 	if s.config != nil {
 		s.config(&c)

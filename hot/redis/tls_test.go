@@ -6,6 +6,7 @@ import (
 	"net/url"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tierd/tierd/hot/redis"
 	"github.com/tierd/tierd/internal/servicestest"
@@ -26,7 +27,7 @@ func TestTLS(t *testing.T) {
 	}
 	new(proxy).listen(t, l, server.Host)
 	for query, trusts := range map[string]bool{"?skip_verify=true": true, "": false} {
-		s, err := redis.Open(t.Context(), "rediss://"+l.Addr().String()+server.Path+query, nil)
+		s, err := redis.Open(t.Context(), "rediss://"+l.Addr().String()+server.Path+query, &redis.Options{Timeout: 10 * time.Second})
 		if err != nil {
 			t.Fatal(err)
 		}

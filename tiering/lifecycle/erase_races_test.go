@@ -20,21 +20,25 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
-// Each race is run twice: on tierd as it is, where nothing of the subject may
-// be left, and on a naive variant of the part that stands against it, where
-// something has to be, or the test would prove nothing.
-func race(t *testing.T, run func(t *testing.T, naive bool) *ward) {
+// Each race is run twice in each place: on tierd as it is, where nothing of the
+// subject may be left, and on a naive variant of the part that stands against it,
+// where something has to be, or the test would prove nothing.
+func race(t *testing.T, run func(t *testing.T, p place, naive bool) *ward) {
 	t.Helper()
-	t.Run("as it is", func(t *testing.T) {
-		t.Parallel()
-		run(t, false).gone()
-	})
-	t.Run("naive", func(t *testing.T) {
-		t.Parallel()
-		if w := run(t, true); len(w.hides(canary)) == 0 {
-			t.Error("the naive variant passes: the race was not run")
-		}
-	})
+	for _, p := range places() {
+		t.Run(string(p)+", as it is", func(t *testing.T) {
+			t.Parallel()
+			run(t, p, false).gone()
+		})
+		t.Run(string(p)+", naive", func(t *testing.T) {
+			t.Parallel()
+			left := run(t, p, true).hides(canary)
+			if len(left) == 0 {
+				t.Error("the naive variant passes: the race was not run")
+			}
+			t.Log(left)
+		})
+	}
 }
 
 // subject writes one document that is to be erased, and one that is not.
@@ -83,8 +87,8 @@ func (b blind) EraseKeys(ctx context.Context, id string, limit int) (warm.Erasur
 
 // uploading lets the archiver run up to a call to the buckets, erases, and lets
 // it go on.
-func uploading(t *testing.T, call coldtest.Call, naive bool) *ward {
-	w := newWard(t, wardOptions{})
+func uploading(t *testing.T, p place, call coldtest.Call, naive bool) *ward {
+	w := newWard(t, wardOptions{place: p})
 	w.subject()
 	archiver := w.engine
 	if naive {
@@ -125,13 +129,13 @@ func uploading(t *testing.T, call coldtest.Call, naive bool) *ward {
 // R16: the upload has landed, its writer has not heard of it yet.
 func TestRaceR16(t *testing.T) {
 	t.Parallel()
-	race(t, func(t *testing.T, naive bool) *ward { return uploading(t, coldtest.Stat, naive) })
+	race(t, func(t *testing.T, p place, naive bool) *ward { return uploading(t, p, coldtest.Stat, naive) })
 }
 
 // R27: the erase has answered; then a paused upload goes on.
 func TestRaceR27(t *testing.T) {
 	t.Parallel()
-	race(t, func(t *testing.T, naive bool) *ward { return uploading(t, coldtest.Create, naive) })
+	race(t, func(t *testing.T, p place, naive bool) *ward { return uploading(t, p, coldtest.Create, naive) })
 }
 
 // early is an archiver that keeps what it read before its intent stood.
@@ -172,8 +176,8 @@ func (p *pausedIntent) StartSegment(ctx context.Context, s tiering.SegmentInfo) 
 // order of intent and read keeps it out.
 func TestRaceR37(t *testing.T) {
 	t.Parallel()
-	race(t, func(t *testing.T, naive bool) *ward {
-		w := newWard(t, wardOptions{})
+	race(t, func(t *testing.T, p place, naive bool) *ward {
+		w := newWard(t, wardOptions{place: p})
 		k, _ := w.subject()
 		w.write(k, row(tiering.OpDelete))
 		var store warm.Store = w.store
@@ -219,8 +223,8 @@ func (p *pausedPromote) Promote(ctx context.Context, key tiering.Key, version in
 // the reader brings them back to warm and puts them into hot.
 func TestRaceR15(t *testing.T) {
 	t.Parallel()
-	race(t, func(t *testing.T, naive bool) *ward {
-		w := newWard(t, wardOptions{})
+	race(t, func(t *testing.T, p place, naive bool) *ward {
+		w := newWard(t, wardOptions{place: p})
 		k, h := w.subject()
 		w.flush()
 		done, err := w.store.Demote(w.ctx, k, h.Version, time.Now().Add(time.Hour))
@@ -251,8 +255,8 @@ func TestRaceR15(t *testing.T) {
 // is there and forgets those who are on their way.
 func TestAFillThatGoesOnAfterAnErase(t *testing.T) {
 	t.Parallel()
-	race(t, func(t *testing.T, naive bool) *ward {
-		w := newWard(t, wardOptions{})
+	race(t, func(t *testing.T, p place, naive bool) *ward {
+		w := newWard(t, wardOptions{place: p})
 		k, h := w.subject()
 		w.no(w.hot.Drop(w.ctx, k, 0, 0))
 		if naive {
@@ -311,8 +315,8 @@ func TestAnEraseThatIsTakenUpWaitsForFills(t *testing.T) {
 // erase does not look for intents.
 func TestAMergeThatGoesOnAfterAnErase(t *testing.T) {
 	t.Parallel()
-	race(t, func(t *testing.T, naive bool) *ward {
-		w := newWard(t, wardOptions{config: lifecycle.Config{MergeCount: 2}})
+	race(t, func(t *testing.T, p place, naive bool) *ward {
+		w := newWard(t, wardOptions{place: p, config: lifecycle.Config{MergeCount: 2}})
 		w.subject()
 		w.flush()
 		w.write(in("notes", "bob"), owned("bob", `"other again"`))
@@ -350,8 +354,8 @@ func TestAMergeThatGoesOnAfterAnErase(t *testing.T) {
 // leaves its name free.
 func TestACopyThatIsMadeAgainDuringAnErase(t *testing.T) {
 	t.Parallel()
-	race(t, func(t *testing.T, naive bool) *ward {
-		w := newWard(t, wardOptions{})
+	race(t, func(t *testing.T, p place, naive bool) *ward {
+		w := newWard(t, wardOptions{place: p})
 		k, _ := w.subject()
 		w.buckets[1].Inject(coldtest.Fault{Call: coldtest.Create, Name: cold.SegmentPrefix, Times: 1, Before: errDown})
 		w.flush()
@@ -383,8 +387,8 @@ func TestACopyThatIsMadeAgainDuringAnErase(t *testing.T) {
 // goes over it. It looks back at the catalog too; the naive one does not.
 func TestAReplicatorThatGoesOnAfterAnErase(t *testing.T) {
 	t.Parallel()
-	race(t, func(t *testing.T, naive bool) *ward {
-		w := newWard(t, wardOptions{})
+	race(t, func(t *testing.T, p place, naive bool) *ward {
+		w := newWard(t, wardOptions{place: p})
 		w.subject()
 		w.buckets[1].Inject(coldtest.Fault{Call: coldtest.Create, Name: cold.SegmentPrefix, Times: 1, Before: errDown})
 		w.flush()

@@ -23,7 +23,6 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
 	"github.com/tierd/tierd/warm"
-	"github.com/tierd/tierd/warm/sqlite"
 )
 
 // canary is in everything that an erase has to take, and nowhere else.
@@ -34,8 +33,9 @@ const canary = "CANARY"
 type ward struct {
 	testing.TB
 	ctx     context.Context
-	folder  string // of warm
-	store   *sqlite.Store
+	folder  string          // of warm
+	dump    func() []string // of warm's rows, where warm is no file
+	store   warm.Store
 	hot     *memory.Store
 	buckets [2]*coldtest.FaultBucket
 	archive *cold.Archive
@@ -45,6 +45,7 @@ type ward struct {
 
 // wardOptions is how a ward differs from tierd as it is.
 type wardOptions struct {
+	place   place                       // "": embedded
 	folders bool                        // the buckets are folders
 	store   func(warm.Store) warm.Store // between the engine and the driver
 	bucket  func(cold.Bucket) cold.Bucket
@@ -55,14 +56,13 @@ func newWard(t testing.TB, o wardOptions) *ward {
 	t.Helper()
 	w := &ward{TB: t, ctx: t.Context(), folder: t.TempDir(), hot: memory.Open(nil)}
 	t.Cleanup(func() { _ = w.hot.Close() })
-	store, err := sqlite.Open(w.ctx, filepath.Join(w.folder, "warm.db"), nil)
-	w.no(err)
-	t.Cleanup(func() { _ = store.Close() })
-	w.store = store
+	tiers := o.place.open(t, w.folder, nil)
+	w.store, w.dump = tiers.warm, tiers.dump
 	var between [2]cold.Bucket
 	for i := range w.buckets {
-		var b cold.Bucket = &coldtest.Memory{}
+		var b cold.Bucket = tiers.buckets[i]
 		if o.folders {
+			var err error
 			b, err = dir.Open(filepath.Join(w.folder, tiering.Copy(i).String()), nil)
 			w.no(err)
 			t.Cleanup(func() { _ = b.Close() })
@@ -75,9 +75,9 @@ func newWard(t testing.TB, o wardOptions) *ward {
 	}
 	w.archive = cold.NewArchive(between[0], between[1], &cold.ArchiveOptions{Cooldown: time.Nanosecond})
 	w.config = o.config
-	w.config.Warm, w.config.Archive, w.config.Hot = store, w.archive, w.hot
+	w.config.Warm, w.config.Archive, w.config.Hot = w.store, w.archive, w.hot
 	if o.store != nil {
-		w.config.Warm = o.store(store)
+		w.config.Warm = o.store(w.store)
 	}
 	if w.config.HotLease == 0 {
 		w.config.HotLease = time.Millisecond
@@ -202,6 +202,9 @@ func (w *ward) hides(word string) (places []string) {
 		if bytes.Contains(data, []byte(word)) {
 			places = append(places, f.Name())
 		}
+	}
+	if w.dump != nil {
+		places = append(places, mentions(w.dump(), word)...)
 	}
 	for i, b := range w.buckets {
 		for info, err := range b.List(w.ctx, "") {

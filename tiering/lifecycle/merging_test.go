@@ -6,7 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -20,7 +19,6 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
 	"github.com/tierd/tierd/warm"
-	"github.com/tierd/tierd/warm/sqlite"
 )
 
 const tenant = "acme"
@@ -36,8 +34,8 @@ type node struct {
 	ctx     context.Context
 	mu      sync.Mutex
 	now     time.Time
-	store   *sqlite.Store
-	memory  [2]*coldtest.Memory
+	store   warm.Store
+	memory  [2]rawBucket
 	buckets [2]*coldtest.FaultBucket
 	archive *cold.Archive
 	engine  *lifecycle.Engine
@@ -48,22 +46,20 @@ type node struct {
 // beside others.
 func newNode(t *testing.T, c lifecycle.Config) *node {
 	t.Helper()
+	return newNodeAt(t, embedded, c)
+}
+
+func newNodeAt(t *testing.T, p place, c lifecycle.Config) *node {
+	t.Helper()
 	t.Parallel()
 	n := &node{T: t, ctx: t.Context(), now: time.Date(2031, 5, 6, 7, 8, 9, 0, time.UTC)}
-	s, err := sqlite.Open(t.Context(), filepath.Join(t.TempDir(), "warm.db"), &sqlite.Options{Clock: n.clock})
-	n.no(err)
-	t.Cleanup(func() {
-		if err := s.Close(); err != nil {
-			t.Error(err)
-		}
-	})
-	n.store = s
+	tiers := p.open(t, t.TempDir(), n.clock)
+	n.store, n.memory = tiers.warm, tiers.buckets
 	for i := range n.memory {
-		n.memory[i] = &coldtest.Memory{}
 		n.buckets[i] = coldtest.NewFaultBucket(n.memory[i])
 	}
 	n.archive = cold.NewArchive(n.buckets[0], n.buckets[1], nil)
-	c.Warm, c.Archive = s, n.archive
+	c.Warm, c.Archive = n.store, n.archive
 	n.config = c
 	n.restart()
 	return n

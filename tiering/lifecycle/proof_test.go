@@ -1,12 +1,14 @@
 package lifecycle_test
 
 import (
+	"context"
 	"errors"
 	"testing"
 	"time"
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
 )
 
 // Bytes leave warm only behind two copies that can be read back at that moment:
@@ -70,30 +72,44 @@ func TestSweepLetsProvenBytesGo(t *testing.T) {
 	}
 }
 
-// A clock that jumps ten years parks every destructive move until a person
-// confirms it (R12).
+// fearless is a store that has no memory of its clock.
+type fearless struct{ warm.Store }
+
+func (fearless) HighWater(context.Context) (time.Time, error) { return time.Time{}, nil }
+
+// R12: a clock that jumps ten years parks every destructive move until a person
+// confirms it.
 func TestRaceR12AJumpMovesNothing(t *testing.T) {
-	s := newSite(t)
-	s.namespace(siteTenant, "notes", tiering.Policy{})
-	k := note("a")
-	s.put(k, `{"n":1}`)
-	s.flush()
-	s.no(s.engine.Sweep(s.ctx)) // notes the time
-	s.clock.advance(10 * 365 * 24 * time.Hour)
-	s.no(s.engine.Sweep(s.ctx))
-	cur, err := s.warm.Load(s.ctx, k)
-	s.no(err)
-	if !cur.Head.InWarm {
-		t.Fatal("a document was demoted on a clock that jumped")
-	}
-	if parked := s.engine.Parked(); len(parked) != 1 || parked[0].Move != "clock" {
-		t.Fatalf("parked: %+v", parked)
-	}
-	s.no(s.engine.ConfirmClock(s.ctx))
-	s.no(s.engine.Sweep(s.ctx))
-	if cur, err = s.warm.Load(s.ctx, k); err != nil || cur.Head.InWarm {
-		t.Errorf("nothing moved after the clock was confirmed: %v", err)
-	}
+	t.Parallel()
+	raced(t, func(n *node, naive bool) error {
+		if naive {
+			n.config.Warm = fearless{n.store}
+			n.restart()
+		}
+		n.policy("notes", tiering.Policy{})
+		n.put("a")
+		n.flush()
+		n.sweep() // notes the time
+		n.tick(10 * 365 * day)
+		n.sweep()
+		inWarm := func() bool {
+			cur, err := n.store.Load(n.ctx, key("a"))
+			n.no(err)
+			return cur.Head.InWarm
+		}
+		if !inWarm() {
+			return errors.New("a document was demoted on a clock that jumped")
+		}
+		if parked := n.engine.Parked(); len(parked) != 1 || parked[0].Move != "clock" {
+			n.Errorf("parked: %+v", parked)
+		}
+		n.no(n.engine.ConfirmClock(n.ctx))
+		n.sweep()
+		if inWarm() {
+			n.Error("nothing moved after the clock was confirmed")
+		}
+		return nil
+	})
 }
 
 func empty(s *site, b cold.Bucket) {

@@ -18,21 +18,33 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
-// raced runs a race twice: on tierd as it is, where what must hold does, and on
-// a naive variant of the part that stands against it, where it must not, or the
-// test would prove nothing. run returns what was broken.
+// raced runs a race twice in each place: on tierd as it is, where what must hold
+// does, and on a naive variant of the part that stands against it, where it must
+// not, or the test would prove nothing. run returns what was broken.
 func raced(t *testing.T, run func(n *node, naive bool) error) {
 	t.Helper()
-	t.Run("as it is", func(t *testing.T) {
-		if err := run(newNode(t, lifecycle.Config{}), false); err != nil {
-			t.Error(err)
-		}
-	})
-	t.Run("naive", func(t *testing.T) {
-		if run(newNode(t, lifecycle.Config{}), true) == nil {
-			t.Error("the naive variant passes: the race was not run")
-		}
-	})
+	for _, p := range places() {
+		t.Run(string(p)+", as it is", func(t *testing.T) {
+			if err := run(newNodeAt(t, p, lifecycle.Config{}), false); err != nil {
+				t.Error(err)
+			}
+		})
+		t.Run(string(p)+", naive", func(t *testing.T) {
+			err := run(newNodeAt(t, p, lifecycle.Config{}), true)
+			if err == nil {
+				t.Error("the naive variant passes: the race was not run")
+			}
+			t.Log(err)
+		})
+	}
+}
+
+// inPlaces runs a test in each of some places.
+func inPlaces(t *testing.T, name string, in []place, run func(t *testing.T, p place)) {
+	t.Helper()
+	for _, p := range in {
+		t.Run(string(p)+", "+name, func(t *testing.T) { run(t, p) })
+	}
 }
 
 // reader returns a router that has read nothing yet.
@@ -238,9 +250,9 @@ func TestRaceR08DemotionWithoutABackup(t *testing.T) {
 		{name: "and the backup is not read back", refused: coldtest.Create, unasked: true},
 		{name: "naive: neither", refused: coldtest.Create, assumed: true, unasked: true, lost: true},
 	} {
-		t.Run(c.name, func(t *testing.T) {
+		inPlaces(t, c.name, places(), func(t *testing.T, p place) {
 			recorder := &counted{}
-			n := newNode(t, lifecycle.Config{Recorder: recorder})
+			n := newNodeAt(t, p, lifecycle.Config{Recorder: recorder})
 			if c.assumed {
 				n.config.Warm = assuming{n.store}
 				n.restart()

@@ -210,18 +210,20 @@ func TestRaceR36ADeletedKeyNeverComesBack(t *testing.T) {
 		leave func(n *node)
 		// stays: the older record cannot be collected, so the deletion stays too.
 		stays bool
+		// places are where it is run besides the embedded tiers.
+		places []place
 	}{
 		{"the older version lies in the same segment", func(n *node) {
 			n.put("k")
 			n.del("k")
 			n.flush()
-		}, false},
+		}, false, nil},
 		{"in another one", func(n *node) {
 			n.put("k")
 			n.flush()
 			n.del("k")
 			n.flush()
-		}, false},
+		}, false, []place{servers}},
 		{"in one that cannot be read", func(n *node) {
 			n.put("k")
 			n.flush()
@@ -229,7 +231,7 @@ func TestRaceR36ADeletedKeyNeverComesBack(t *testing.T) {
 			n.flush()
 			n.buckets[tiering.Primary].Inject(coldtest.Fault{Call: coldtest.Read, Name: n.objects(tiering.Primary)[0], Flip: true, FlipAt: 40})
 			n.buckets[tiering.Backup].Inject(coldtest.Fault{Call: coldtest.Read, Name: n.objects(tiering.Primary)[0], Flip: true, FlipAt: 40})
-		}, true},
+		}, true, nil},
 		{"in an object that is merged with that of the deletion, and cannot be deleted", func(n *node) {
 			n.put("k")
 			n.flush()
@@ -243,14 +245,14 @@ func TestRaceR36ADeletedKeyNeverComesBack(t *testing.T) {
 			for _, b := range n.buckets {
 				b.Inject(coldtest.Fault{Call: coldtest.Delete, Name: bad, Before: errors.New("access denied")})
 			}
-		}, true},
+		}, true, nil},
 		{"in a stranger", func(n *node) {
 			n.put("k")
 			n.flush()
 			n.stranger(tiering.Backup, n.archive.Name(n.clock(), 77), "01ANOTHERLIFE", n.scan(tiering.Primary))
 			n.del("k")
 			n.flush()
-		}, true},
+		}, true, nil},
 		{"as a touch alone", func(n *node) {
 			n.put("k")
 			n.flush()
@@ -261,10 +263,10 @@ func TestRaceR36ADeletedKeyNeverComesBack(t *testing.T) {
 			n.flush()
 			n.del("k")
 			n.flush()
-		}, false},
+		}, false, nil},
 	} {
-		t.Run(c.name, func(t *testing.T) {
-			n := newNode(t, lifecycle.Config{})
+		inPlaces(t, c.name, append(c.places, embedded), func(t *testing.T, p place) {
+			n := newNodeAt(t, p, lifecycle.Config{})
 			n.policy("notes", tenDays)
 			c.leave(n)
 			n.pass(2 * time.Hour)
@@ -302,7 +304,10 @@ func (n *node) stranger(c tiering.Copy, name, epoch string, records []cold.Recor
 // The check above is worth something: a merge that drops deletions by their age
 // alone fails it.
 func TestRaceR36DroppingDeletionsByAgeBringsKeysBack(t *testing.T) {
-	n := newNode(t, lifecycle.Config{})
+	inPlaces(t, "by age", places(), func(t *testing.T, p place) { dropByAge(newNodeAt(t, p, lifecycle.Config{})) })
+}
+
+func dropByAge(n *node) {
 	n.policy("notes", tenDays)
 	n.put("k")
 	n.flush()
@@ -333,6 +338,6 @@ func TestRaceR36DroppingDeletionsByAgeBringsKeysBack(t *testing.T) {
 		}
 	}
 	if got := n.resurrected(); len(got) != 2 {
-		t.Errorf("a rebuild brings back %v, want k from both buckets: the check sees nothing", got)
+		n.Errorf("a rebuild brings back %v, want k from both buckets: the check sees nothing", got)
 	}
 }

@@ -422,7 +422,7 @@ func TestStatsAreBounded(t *testing.T) {
 	if err != nil || exact.Estimated || exact.Heads != 50 || exact.Versions != 50 || exact.BodyBytes != 49*5+1 {
 		t.Fatalf("%+v, %v", exact, err)
 	}
-	if _, err := s.writers.Exec(t.Context(), `ANALYZE`); err != nil {
+	if _, err := s.writers.Exec(t.Context(), `ANALYZE head, version, feed, outbox, request`); err != nil { // not what others have in the database
 		t.Fatal(err)
 	}
 	s.seams.statsBound = 10
