@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
 )
 
 const checkpointPart = "checkpoints/"
@@ -200,6 +201,12 @@ func (s sessions) resume(ctx context.Context, id, name string, o tiering.Session
 	return s.shown(ctx, id, at)
 }
 
+// lifeOf is how long a session with this log lives behind each use, as NewSession
+// takes it.
+func lifeOf(log warm.Head) string {
+	return tiering.TTL{Life: log.TTL, None: log.TTL == 0}.String()
+}
+
 // Branch makes a new session from a checkpoint of another one.
 func (s sessions) Branch(ctx context.Context, id, name string, n *tiering.NewSession) (*tiering.Session, error) {
 	out, err := s.branch(ctx, id, name, orZero(n))
@@ -229,7 +236,7 @@ func (s sessions) branch(ctx context.Context, id, name string, n tiering.NewSess
 	if err := decodeDoc(got.body, &d); err != nil {
 		return nil, err
 	}
-	for to, from := range map[*string]string{&n.User: at.log.User, &n.Agent: at.doc.Agent, &n.App: at.doc.App, &n.Status: at.doc.Status} {
+	for to, from := range map[*string]string{&n.User: at.log.User, &n.Agent: at.doc.Agent, &n.App: at.doc.App, &n.Status: at.doc.Status, &n.TTL: lifeOf(at.log)} {
 		if *to == "" {
 			*to = from
 		}

@@ -104,9 +104,7 @@ func (s sessions) export(ctx context.Context, id string) (*tiering.SessionExport
 		return nil, err
 	}
 	out := &tiering.SessionExport{Session: *describeSession(id, at), Events: []tiering.Entry{}, Skipped: at.doc.Skipped}
-	if at.log.TTL > 0 {
-		out.TTL = tiering.Duration(at.log.TTL).String()
-	}
+	out.TTL = lifeOf(at.log)
 	var room exportRoom
 	for after := int64(0); ; {
 		page, err := s.entriesOf(ctx, at.log, tiering.EntriesOptions{After: after, Before: at.log.Version + 1, Limit: maxLimit})

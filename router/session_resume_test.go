@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -66,4 +67,37 @@ func TestWhatResumesGoBackOver(t *testing.T) {
 	_, err = all.Resume(w.ctx, "i", "four", nil)
 	w.no(err)
 	holds("i", "one two four")
+}
+
+// A branch, and what is imported, lives as long as the session that it comes from,
+// unless it is told otherwise.
+func TestABranchAndAnImportLiveAsLong(t *testing.T) {
+	w := open(t, setup{})
+	all := w.r.Sessions()
+	for _, c := range []struct {
+		has, asks string
+		want      time.Duration
+	}{{"2h", "", 2 * time.Hour}, {"none", "", 0}, {"", "", tiering.DefaultSessionTTL}, {"2h", "5m", 5 * time.Minute}, {"2h", "none", 0}} {
+		t.Run(c.has+"-"+c.asks, func(t *testing.T) {
+			id := "s" + c.has + c.asks
+			w.session(tiering.NewSession{ID: id, TTL: c.has})
+			_, err := all.Checkpoint(w.ctx, id, "c", nil)
+			w.no(err)
+			b, err := all.Branch(w.ctx, id, "c", &tiering.NewSession{TTL: c.asks})
+			w.no(err)
+			made := map[string]*tiering.Session{"branch": b}
+			if c.asks == "" {
+				e, err := all.Export(w.ctx, id)
+				w.no(err)
+				e.Session.ID = id + "-imported"
+				made["import"], err = all.Import(w.ctx, e)
+				w.no(err)
+			}
+			for how, s := range made {
+				if got := s.ExpiresAt.Sub(w.clock.Now()); c.want == 0 && !s.ExpiresAt.IsZero() || c.want > 0 && got != c.want {
+					t.Errorf("the %s lives until %v", how, s.ExpiresAt)
+				}
+			}
+		})
+	}
 }
