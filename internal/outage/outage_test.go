@@ -155,7 +155,7 @@ func run(t *testing.T, n *node, o outage) string {
 	away = false
 	began := time.Now()
 	c.await("after the outage", normal, within)
-	c.drained(within - time.Since(began))
+	c.drained(began)
 	back := time.Since(began)
 	if o.more != nil {
 		o.more(c, true)
@@ -201,14 +201,15 @@ func (c *cell) await(when string, want sees, limit time.Duration) {
 	}
 }
 
-// drained waits until the archive has everything, twice.
-func (c *cell) drained(limit time.Duration) {
+// drained waits until the archive has everything from before the tier's return,
+// twice.
+func (c *cell) drained(began time.Time) {
 	c.t.Helper()
-	for deadline := time.Now().Add(limit); ; {
+	for deadline := began.Add(within); ; {
 		var st tiering.NodeStatus
 		c.n.must("GET", "/v1/status", "").into(c.t, &st)
-		// The traffic goes on: what is older than a segment's age waits.
-		late := st.Archive.Behind > 0 && time.Since(st.Archive.OldestTime) > 3*time.Second
+		// The traffic goes on: what came since is no backlog.
+		late := st.Archive.Behind > 0 && st.Archive.OldestTime.Before(began)
 		if st.Ready && st.Archive.Missing == 0 && !late {
 			return
 		}
