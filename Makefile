@@ -43,8 +43,6 @@ build: ## Build bin/tierd
 .PHONY: test
 test: ## Start Redis, PostgreSQL and S3 servers and run all tests with the race detector (PKG=./hot/... for some)
 	$(if $(filter ./...,$(PKG)),$(GO) test -count=1 -timeout=14m -run='^(TestMachine|TestAYear|TestWrappedWarmConforms)$$' ./tiering/lifecycle ./internal/telemetry)
-	$(if $(filter ./...,$(PKG)),$(GO) test -count=1 -timeout=5m -run='^TestPowerLossFinds$$' ./internal/torture)
-	$(if $(filter ./...,$(PKG)),$(GO) test -count=1 -timeout=5m -run='^TestTorture$$/^(power|disk)' ./internal/torture)
 	GO=$(GO) scripts/test $(RACE) -count=1 -timeout=14m -p=$(P) $(PKG)
 
 .PHONY: quick

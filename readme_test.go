@@ -1,28 +1,24 @@
 package tierd_test
 
 import (
-	"bufio"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
-	"slices"
 	"strings"
-	"syscall"
 	"testing"
+
+	"github.com/tierd/tierd/internal/daemontest"
 )
 
 // TestReadmeConsole runs every console block of the README, in order, against
 // a fresh daemon, and compares what is printed. "…" in the README stands for
 // anything.
 func TestReadmeConsole(t *testing.T) {
-	bin := filepath.Join(t.TempDir(), "bin")
-	if out, err := exec.Command("go", "build", "-o", filepath.Join(bin, "tierd"), "./cmd/tierd").CombinedOutput(); err != nil {
-		t.Fatalf("build: %v\n%s", err, out)
-	}
-	addr := serveForReadme(t, filepath.Join(bin, "tierd"))
-	env := append(ownEnviron(), "PATH="+bin+":"+os.Getenv("PATH"), "TIERD_URL=http://"+addr)
+	binary := daemontest.Build(t)
+	d := daemontest.New(t, binary, nil)
+	d.MustStart()
+	env := daemontest.Environ("PATH="+filepath.Dir(binary)+":"+os.Getenv("PATH"), "TIERD_URL="+d.URL())
 	ran := 0
 	for _, block := range blocks(t, "console") {
 		var command, want string
@@ -30,7 +26,7 @@ func TestReadmeConsole(t *testing.T) {
 			if command == "" {
 				return
 			}
-			c := exec.Command("sh", "-c", strings.ReplaceAll(command, "127.0.0.1:8437", addr))
+			c := exec.Command("sh", "-c", strings.ReplaceAll(command, "127.0.0.1:8437", d.Addr()))
 			c.Env = env
 			out, err := c.CombinedOutput()
 			if err != nil || !matches(want, string(out)) {
@@ -93,41 +89,4 @@ func matches(want, got string) bool {
 	clean := func(s string) string { return strings.TrimSpace(spaces.ReplaceAllString(s, " ")) }
 	pattern := strings.ReplaceAll(regexp.QuoteMeta(clean(want)), "…", ".*?")
 	return regexp.MustCompile("^(?s:" + pattern + ")$").MatchString(clean(got))
-}
-
-// serveForReadme starts a daemon on a free port and returns its address.
-func serveForReadme(t *testing.T, binary string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	addr := l.Addr().String()
-	l.Close()
-	c := exec.CommandContext(t.Context(), binary, "serve", "--listen", addr, "--data", filepath.Join(t.TempDir(), "data"))
-	c.Env, c.Stderr = ownEnviron(), os.Stderr
-	c.Cancel = func() error { return c.Process.Signal(syscall.SIGTERM) }
-	out, err := c.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := c.Start(); err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { _ = c.Wait() }) // the test's context has ended it
-	lines := bufio.NewScanner(out)
-	if !lines.Scan() || lines.Text() != "listening on http://"+addr {
-		t.Fatalf("the daemon printed %q first", lines.Text())
-	}
-	go func() {
-		for lines.Scan() { // keep the pipe empty
-		}
-	}()
-	return addr
-}
-
-// ownEnviron is the environment without settings of tierd, such as the servers
-// that other tests use.
-func ownEnviron() []string {
-	return slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIERD_") })
 }

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/tierd/tierd/internal/daemontest"
 )
 
 // A tail under a name goes on where it was, through its own end and the daemon's
@@ -15,7 +17,7 @@ func TestTailGoesOnUnderAName(t *testing.T) {
 	d := start(t, data, nil)
 	tail := func() (line func() string, end func()) {
 		cmd := exec.CommandContext(t.Context(), os.Getenv(binaryEnv), "tail", "agents", "--consumer", "mailer", "--from", "start")
-		cmd.Env = cleanEnv("TIERD_URL=" + d.url)
+		cmd.Env = daemontest.Environ("TIERD_URL=" + d.url)
 		w := &daemon{t: t, cmd: cmd}
 		return follow(t, w), func() {
 			w.signal(syscall.SIGINT)

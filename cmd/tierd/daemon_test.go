@@ -10,11 +10,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/tierd/tierd/internal/daemontest"
 )
 
 // binaryEnv tells tests where TestMain has built the program.
@@ -30,8 +31,8 @@ func testMain(m *testing.M) int {
 	}
 	defer os.RemoveAll(dir)
 	binary := filepath.Join(dir, "tierd")
-	if out, err := exec.Command("go", "build", "-o", binary, ".").CombinedOutput(); err != nil {
-		fmt.Fprintf(os.Stderr, "build: %v\n%s", err, out)
+	if err := daemontest.BuildAt(binary); err != nil {
+		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	if err := os.Setenv(binaryEnv, binary); err != nil {
@@ -41,16 +42,10 @@ func testMain(m *testing.M) int {
 	return m.Run()
 }
 
-// cleanEnv is the environment without anything of tierd's, and with env.
-func cleanEnv(env ...string) []string {
-	clean := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIERD_") })
-	return append(clean, env...)
-}
-
 // program prepares the built binary.
 func program(ctx context.Context, env []string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(ctx, os.Getenv(binaryEnv), args...)
-	cmd.Env = cleanEnv(env...)
+	cmd.Env = daemontest.Environ(env...)
 	return cmd
 }
 

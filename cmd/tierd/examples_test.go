@@ -13,6 +13,8 @@ import (
 	"time"
 
 	"github.com/alecthomas/kong"
+
+	"github.com/tierd/tierd/internal/daemontest"
 )
 
 // examplesOf are the command lines that a command's help shows.
@@ -60,7 +62,7 @@ func newExampleWorld(t *testing.T) *exampleWorld {
 		t.Fatal(err)
 	}
 	w.d.must("sessions", "import", filepath.Join(dir, "session.json"))
-	w.env = cleanEnv("PATH="+bin+":"+os.Getenv("PATH"), "TIERD_URL="+w.d.url)
+	w.env = daemontest.Environ("PATH="+bin+":"+os.Getenv("PATH"), "TIERD_URL="+w.d.url)
 	return w
 }
 

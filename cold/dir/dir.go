@@ -59,7 +59,10 @@ func Open(path string, o *Options) (*Bucket, error) {
 	if o != nil {
 		disk = o.Disk
 	}
-	root, err := diskOr(disk).OpenRoot(path, b.dirMode)
+	if err := MakeFolder(disk, path, b.dirMode); err != nil {
+		return nil, classify(err)
+	}
+	root, err := diskOr(disk).OpenRoot(path)
 	if err != nil {
 		return nil, classify(err)
 	}

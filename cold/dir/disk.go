@@ -11,9 +11,12 @@ import (
 
 // Disk is a file system.
 type Disk interface {
-	// OpenRoot opens the directory at path; it is made when it is not there, with
-	// those above it, and what was made is durable.
-	OpenRoot(path string, mode fs.FileMode) (Root, error)
+	// Mkdir makes the directory at path in one that is there.
+	Mkdir(path string, mode fs.FileMode) error
+	// SyncDir makes the entries of the directory at path durable.
+	SyncDir(path string) error
+	// OpenRoot opens the directory at path.
+	OpenRoot(path string) (Root, error)
 }
 
 // Root is an open directory. Names lead nowhere outside it, and mean what they
@@ -43,11 +46,7 @@ type File interface {
 // MakeFolder makes the folder at path as Open makes a bucket's: with those above
 // it, and durably. d may be nil.
 func MakeFolder(d Disk, path string, mode fs.FileMode) error {
-	root, err := diskOr(d).OpenRoot(path, mode)
-	if err != nil {
-		return err
-	}
-	return root.Close()
+	return makeDurable(diskOr(d), filepath.Clean(path), mode)
 }
 
 func diskOr(d Disk) Disk {
@@ -60,11 +59,12 @@ func diskOr(d Disk) Disk {
 // machine is the file system of the machine.
 type machine struct{}
 
+func (machine) Mkdir(path string, mode fs.FileMode) error { return os.Mkdir(path, mode) }
+
+func (machine) SyncDir(path string) error { return syncFolder(os.Open(path)) }
+
 // OpenRoot implements Disk.
-func (machine) OpenRoot(path string, mode fs.FileMode) (Root, error) {
-	if err := makeDurable(filepath.Clean(path), mode); err != nil {
-		return nil, err
-	}
+func (machine) OpenRoot(path string) (Root, error) {
 	root, err := os.OpenRoot(path)
 	if err != nil {
 		return nil, err
@@ -74,20 +74,20 @@ func (machine) OpenRoot(path string, mode fs.FileMode) (Root, error) {
 
 // makeDurable makes a folder and those above it, and has each that was made, and
 // the last in any case, entered durably in the folder it lies in.
-func makeDurable(path string, mode fs.FileMode) error {
+func makeDurable(d Disk, path string, mode fs.FileMode) error {
 	parent := filepath.Dir(path)
 	if _, err := os.Stat(parent); errors.Is(err, fs.ErrNotExist) && parent != path {
-		if err := makeDurable(parent, mode); err != nil {
+		if err := makeDurable(d, parent, mode); err != nil {
 			return err
 		}
 	}
-	if err := os.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
+	if err := d.Mkdir(path, mode); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
 	}
 	if info, err := os.Stat(path); err != nil || !info.IsDir() {
 		return errors.Join(err, &fs.PathError{Op: "mkdir", Path: path, Err: fs.ErrExist})
 	}
-	return syncFolder(os.Open(parent))
+	return d.SyncDir(parent)
 }
 
 type machineRoot struct{ *os.Root }

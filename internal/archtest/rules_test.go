@@ -48,9 +48,9 @@ func buildLayers() []layer {
 		layer{name: "cmd", packages: []string{"cmd/...", "deploy/...", "examples/..."}, anything: true, logs: true},
 		// A decorator wraps the tiers' interfaces, so it stands above them; no
 		// tier may know it.
-		layer{name: "decorator", packages: []string{"internal/telemetry/...", "internal/memories", "internal/faults/..."}, may: []string{"tiering", "hot", "warm", "cold", "vector", "leaf"}},
+		layer{name: "decorator", packages: []string{"internal/telemetry/...", "internal/memories"}, may: []string{"tiering", "hot", "warm", "cold", "vector", "leaf"}},
 		// A harness drives a whole node; nothing but commands and tests uses it.
-		layer{name: "harness", packages: []string{"internal/archtest", "internal/bench", "internal/evaluate/...", "internal/memorytest", "internal/outage", "internal/replay/...", "internal/torture"}, anything: true, logs: true},
+		layer{name: "harness", packages: []string{"internal/archtest", "internal/bench", "internal/daemontest", "internal/evaluate/...", "internal/memorytest", "internal/outage", "internal/replay/...", "internal/torture"}, anything: true, logs: true},
 		// A leaf knows no tier.
 		layer{name: "leaf", packages: []string{"internal/..."}, may: []string{"tiering"}},
 	)

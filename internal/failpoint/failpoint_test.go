@@ -1,29 +1,26 @@
 package failpoint_test
 
 import (
-	"os/exec"
-	"path/filepath"
-	"strings"
+	"bytes"
+	"os"
 	"testing"
+
+	"github.com/tierd/tierd/internal/daemontest"
 )
 
-// TestNothingIsLeftOfThem: the command has nothing of this package, unless it was
-// built with the tag.
+// TestNothingIsLeftOfThem: the command knows nothing of the variable that arms a
+// step, unless it was built with the tag.
 func TestNothingIsLeftOfThem(t *testing.T) {
 	for _, c := range []struct {
-		tags string
+		tags []string
 		has  bool
-	}{{"", false}, {"failpoints", true}} {
-		binary := filepath.Join(t.TempDir(), "tierd")
-		if out, err := exec.Command("go", "build", "-tags="+c.tags, "-o", binary, "github.com/tierd/tierd/cmd/tierd").CombinedOutput(); err != nil {
-			t.Fatalf("build: %v\n%s", err, out)
-		}
-		names, err := exec.Command("go", "tool", "nm", binary).Output()
+	}{{nil, false}, {[]string{"failpoints"}, true}} {
+		binary, err := os.ReadFile(daemontest.Build(t, c.tags...))
 		if err != nil {
 			t.Fatal(err)
 		}
-		if has := strings.Contains(string(names), "internal/failpoint."); has != c.has {
-			t.Errorf("built with tags %q: symbols of failpoints %t, want %t", c.tags, has, c.has)
+		if has := bytes.Contains(binary, []byte("TIERD_FAILPOINT")); has != c.has {
+			t.Errorf("built with tags %q: failpoints %t, want %t", c.tags, has, c.has)
 		}
 	}
 }

@@ -53,13 +53,6 @@ var streams = []struct {
 		"125", "0",
 	},
 	{
-		"redis", fault.Redis,
-		[]string{"*2\r\n$5\r\nhello\r\n$1\r\n3\r\n", "*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$4\r\na\r\nb\r\n", "*1\r\n$4\r\nping\r\n", "*1\r\n$4\r\nPING\r\n"},
-		[]string{"HELLO", "SET", "PING", "PING"},
-		[]string{"%1\r\n+proto\r\n:3\r\n", ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n", "|1\r\n+ttl\r\n:3\r\n$-1\r\n", "*-1\r\n", "-ERR no\r\n"},
-		"", "1",
-	},
-	{
 		"http", fault.HTTP,
 		[]string{
 			"HEAD /b/a?x=1 HTTP/1.1\r\nHost: h\r\n\r\n", "PUT /b/a HTTP/1.1\r\nContent-Length: 4\r\n\r\n", "body",
@@ -123,7 +116,7 @@ func FuzzMessages(f *testing.F) {
 		f.Add([]byte(strings.Join(s.replies, "")))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, p := range []fault.Protocol{fault.Bytes, fault.Postgres, fault.Redis, fault.HTTP} {
+		for _, p := range []fault.Protocol{fault.Postgres, fault.HTTP} {
 			for _, read := range []func(fault.Conversation, *bufio.Reader) (fault.Message, error){
 				fault.Conversation.Request,
 				func(c fault.Conversation, in *bufio.Reader) (fault.Message, error) {
@@ -173,8 +166,8 @@ func TestCommitReply(t *testing.T) {
 			_, _ = io.WriteString(c, packet("C", "DONE\x00")+packet("Z", "I"))
 		}
 	})
-	p := proxied(t, l.Addr().String(), &fault.Options{Protocol: fault.Postgres,
-		Script: fault.Nth(1, fault.At(fault.Reply, "commit"), fault.Action{Kind: fault.Reset})})
+	p := proxied(t, l.Addr().String(), fault.Postgres)
+	p.Play(always(fault.At(fault.Reply, "commit"), fault.Reset))
 	c, err := net.Dial("tcp", p.Addr())
 	if err != nil {
 		t.Fatal(err)
@@ -214,7 +207,7 @@ func TestHTTPFaults(t *testing.T) {
 		}
 	}))
 	defer origin.Close()
-	p := proxied(t, origin.Listener.Addr().String(), &fault.Options{Protocol: fault.HTTP})
+	p := proxied(t, origin.Listener.Addr().String(), fault.HTTP)
 	transport := &http.Transport{ExpectContinueTimeout: 5 * time.Second, DisableCompression: true}
 	defer transport.CloseIdleConnections()
 	do := func(method, path string) (int, error) {
@@ -242,11 +235,11 @@ func TestHTTPFaults(t *testing.T) {
 	if took := time.Since(began); took > 4*time.Second {
 		t.Errorf("three calls took %v: a client waited in vain for 100 Continue", took)
 	}
-	p.Play(fault.Nth(1, fault.At(fault.Reply, "GET /b/cut"), fault.Action{Kind: fault.Half}))
+	p.Play(always(fault.At(fault.Reply, "GET /b/cut"), fault.Half))
 	if n, err := do(http.MethodGet, "/b/cut"); !errors.Is(err, io.ErrUnexpectedEOF) || n == 0 || n >= len(body) {
 		t.Errorf("a truncated body: %d bytes, %v", n, err)
 	}
-	p.Play(fault.Nth(1, fault.At(fault.Reply, "PUT "), fault.Action{Kind: fault.Reset}))
+	p.Play(always(fault.At(fault.Reply, "PUT "), fault.Reset))
 	if _, err := do(http.MethodPut, "/b/o"); err == nil {
 		t.Error("a put whose reply was reset succeeded")
 	}

@@ -1,6 +1,7 @@
 // Package fault breaks what tierd stands on, on purpose and repeatably: a TCP
-// proxy that knows the messages of PostgreSQL, Redis and HTTP and ends, delays or
-// mutilates a chosen one (Proxy).
+// proxy that knows the messages of PostgreSQL and HTTP and ends or halves a chosen one
+// (Proxy), and a journal of what was written to a disk, from which the disk is made as
+// a loss of power would have left it (Journal).
 //
 // It is for tests and campaigns; no binary contains it.
 package fault
@@ -12,17 +13,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
-	"time"
 )
-
-// Options shape a Proxy. The zero value forwards bytes it does not understand,
-// and does nothing to them.
-type Options struct {
-	// Protocol cuts the streams into messages; nil: Bytes.
-	Protocol Protocol
-	// Script decides; nil passes everything.
-	Script Script
-}
 
 // Proxy forwards connections to a server, with faults. It is safe for concurrent
 // use.
@@ -37,26 +28,19 @@ type Proxy struct {
 
 	mu    sync.Mutex
 	conns map[*conn]struct{}
-	count int
 	done  map[Kind]int
 }
 
-// Listen starts a proxy to the TCP address target, on a loopback port of its
-// own. Close ends it.
-func Listen(target string, o *Options) (*Proxy, error) {
-	if o == nil {
-		o = &Options{}
-	}
+// Listen starts a proxy to the TCP address target, whose server speaks p, on a
+// loopback port of its own. It passes everything until Play. Close ends it.
+func Listen(target string, speaks Protocol) (*Proxy, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		return nil, err
 	}
-	p := &Proxy{target: target, protocol: o.Protocol, listener: l, conns: map[*conn]struct{}{}, done: map[Kind]int{}}
-	if p.protocol == nil {
-		p.protocol = Bytes
-	}
+	p := &Proxy{target: target, protocol: speaks, listener: l, conns: map[*conn]struct{}{}, done: map[Kind]int{}}
 	p.ctx, p.stop = context.WithCancel(context.Background())
-	p.Play(o.Script)
+	p.Play(nil)
 	p.running.Go(p.accept)
 	return p, nil
 }
@@ -68,7 +52,7 @@ func (p *Proxy) Addr() string { return p.listener.Addr().String() }
 // everything. What was done to a connection stays done.
 func (p *Proxy) Play(s Script) {
 	if s == nil {
-		s = func(Event) Action { return Action{} }
+		s = func(Event) Kind { return Pass }
 	}
 	p.script.Store(&s)
 }
@@ -78,15 +62,6 @@ func (p *Proxy) Faults() map[Kind]int {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	return maps.Clone(p.done)
-}
-
-// ResetAll resets every connection that is open.
-func (p *Proxy) ResetAll() {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	for c := range p.conns {
-		c.end(Reset)
-	}
 }
 
 // Close ends the proxy and its connections, and waits for them.
@@ -124,12 +99,12 @@ func (p *Proxy) serve(client net.Conn) {
 		return
 	}
 	c := &conn{proxy: p, client: client.(*net.TCPConn), server: server.(*net.TCPConn), talk: p.protocol()}
-	c.ctx, c.cancel = context.WithCancel(p.ctx)
 	p.mu.Lock()
-	p.count++
-	c.number = p.count
 	p.conns[c] = struct{}{}
 	p.mu.Unlock()
+	if p.ctx.Err() != nil {
+		c.end(Cut) // Close may not have seen it
+	}
 	var both sync.WaitGroup
 	both.Go(c.requests)
 	both.Go(c.replies)
@@ -141,15 +116,12 @@ func (p *Proxy) serve(client net.Conn) {
 }
 
 // ask has the script decide, and counts what it decided.
-func (p *Proxy) ask(e Event) Action {
-	a := (*p.script.Load())(e)
-	if a.Wait <= 0 {
-		a.Wait = time.Second
-	}
-	if a.Kind != Pass {
+func (p *Proxy) ask(e Event) Kind {
+	k := (*p.script.Load())(e)
+	if k != Pass {
 		p.mu.Lock()
-		p.done[a.Kind]++
+		p.done[k]++
 		p.mu.Unlock()
 	}
-	return a
+	return k
 }

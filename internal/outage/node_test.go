@@ -1,21 +1,17 @@
 package outage_test
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"io"
-	"log/slog"
-	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"testing"
 	"time"
 
 	"github.com/tierd/tierd"
-	"github.com/tierd/tierd/server"
+	"github.com/tierd/tierd/internal/daemontest"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -24,7 +20,6 @@ type node struct {
 	t    *testing.T
 	url  string
 	http *http.Client
-	log  *keptLog
 
 	beside *node        // another daemon on the same tiers; nil where there is none
 	calls  atomic.Int64 // every other goes to the one beside
@@ -33,64 +28,10 @@ type node struct {
 // startNode opens a node on c and serves it until the test ends.
 func startNode(t *testing.T, c tierd.Config) *node {
 	t.Helper()
-	n := &node{t: t, log: &keptLog{}, http: &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: 64}}}
-	c.Logger = slog.New(slog.NewTextHandler(n.log, nil))
-	opened, err := tierd.Open(t.Context(), c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	srv, err := server.New(server.Options{
-		As: func(who tiering.Principal) tiering.Service { return opened.As(who) }, Ready: opened.Ready, Metrics: opened.Metrics(), Logger: c.Logger,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	n.url = "http://" + ln.Addr().String()
-	ctx, stop := context.WithCancel(context.Background())
-	served := make(chan error, 1)
-	go func() { served <- srv.Serve(ctx, ln, nil) }()
-	t.Cleanup(func() {
-		stop()
-		if err := <-served; err != nil {
-			t.Errorf("serve: %v", err)
-		}
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Second)
-		defer cancel()
-		if err := opened.Close(ctx); err != nil {
-			t.Errorf("close: %v", err)
-		}
-		n.http.CloseIdleConnections()
-		if t.Failed() {
-			t.Logf("the node's log:\n%s", n.log.String())
-		}
-	})
+	transport := &http.Transport{MaxIdleConnsPerHost: 64}
+	n := &node{t: t, url: daemontest.Serve(t, c), http: &http.Client{Transport: transport}}
+	t.Cleanup(transport.CloseIdleConnections)
 	return n
-}
-
-// keptLog keeps the last of what the node has logged.
-type keptLog struct {
-	mu   sync.Mutex
-	text []byte
-}
-
-func (l *keptLog) Write(p []byte) (int, error) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	const most = 32 << 10
-	if l.text = append(l.text, p...); len(l.text) > most {
-		l.text = bytes.Clone(l.text[len(l.text)-most:])
-	}
-	return len(p), nil
-}
-
-func (l *keptLog) String() string {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return string(l.text)
 }
 
 // answer is what a call came back with. A status of 0 is a call that broke.

@@ -17,6 +17,8 @@ import (
 	"github.com/minio/minio-go/v7"
 
 	"github.com/tierd/tierd"
+	"github.com/tierd/tierd/internal/daemontest"
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -30,7 +32,7 @@ func TestReplayBesideArticle(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Minute)
 	defer cancel()
 	s := startServers(t)
-	binary := buildTierd(t)
+	binary := daemontest.Build(t)
 	whole, parts := s.fleet(binary, "whole"), s.fleet(binary, "parts")
 	a := newArticle(ctx, t, s)
 
@@ -64,7 +66,7 @@ func TestReplayBesideArticle(t *testing.T) {
 
 // fleet starts two daemons on a schema and buckets of their own.
 func (s *servers) fleet(binary, schema string) *fleet {
-	f := newFleet(s.t, binary, tierd.Config{Hot: s.hot, Warm: s.schema(schema), Cold: s.bucket(s.cold, false), Backup: s.bucket(s.backup, false)})
+	f := newFleet(s.t, binary, tierd.Config{Hot: s.hot, Warm: s.schema(schema), Cold: servicestest.Bucket(s.t, s.cold, false), Backup: servicestest.Bucket(s.t, s.backup, false)})
 	f.start()
 	return f
 }
@@ -222,8 +224,8 @@ func newArticle(ctx context.Context, t *testing.T, s *servers) *article {
 	if _, err := a.pool.Exec(ctx, `CREATE TABLE st (id text PRIMARY KEY, ver bigint NOT NULL, doc jsonb NOT NULL, updated timestamptz NOT NULL)`); err != nil {
 		t.Fatal(err)
 	}
-	p := placeOf(t, s.bucket(s.cold, false))
-	a.api, a.bucket = objects(t, p), p.Bucket
+	p := placeOf(t, servicestest.Bucket(s.t, s.cold, false))
+	a.api, a.bucket = servicestest.Objects(t, p), p.Bucket
 	return a
 }
 

@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"path/filepath"
 	"sync"
 	"sync/atomic"
 	"testing"
@@ -15,6 +13,7 @@ import (
 
 	"github.com/tierd/tierd"
 	"github.com/tierd/tierd/client"
+	"github.com/tierd/tierd/internal/daemontest"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -22,7 +21,7 @@ import (
 type fleet struct {
 	t       *testing.T
 	config  tierd.Config
-	daemons [2]*daemon
+	daemons [2]*daemontest.Daemon
 	clients [2]*client.Client
 
 	mu    sync.Mutex
@@ -39,16 +38,10 @@ func newFleet(t *testing.T, binary string, c tierd.Config) *fleet {
 	t.Helper()
 	f := &fleet{t: t, config: c}
 	for i := range f.daemons {
-		d := newDaemon(t, binary, "TIERD_HOT="+c.Hot, "TIERD_WARM="+c.Warm, "TIERD_COLD="+c.Cold, "TIERD_BACKUP="+c.Backup)
-		d.log = filepath.Join(t.TempDir(), "log")
-		t.Cleanup(func() {
-			if b, err := os.ReadFile(d.log); err == nil && t.Failed() {
-				t.Logf("daemon %d said at last:\n%s", i, b[max(0, len(b)-3000):])
-			}
-		})
+		d := daemontest.New(t, binary, &daemontest.Options{Env: []string{"TIERD_HOT=" + c.Hot, "TIERD_WARM=" + c.Warm, "TIERD_COLD=" + c.Cold, "TIERD_BACKUP=" + c.Backup}})
 		f.daemons[i] = d
 		// Nothing is remembered: the test itself says which version it has seen.
-		cl, err := client.New(d.url(), &client.Options{RememberWrites: -1, Timeout: 10 * time.Second, Retry: client.Retry{Attempts: 2}})
+		cl, err := client.New(d.URL(), &client.Options{RememberWrites: -1, Timeout: 10 * time.Second, Retry: client.Retry{Attempts: 2}})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -66,13 +59,13 @@ func (f *fleet) start() {
 func (f *fleet) stop() {
 	for i := range f.daemons {
 		f.end(i)
-		f.daemons[i].stop()
+		f.daemons[i].Stop()
 	}
 }
 
 // startOne starts daemon i and returns how long it took to listen.
 func (f *fleet) startOne(i int) time.Duration {
-	took := f.daemons[i].start()
+	took := f.daemons[i].MustStart()
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lives[i], f.ends[i] = context.WithCancel(context.Background())
@@ -80,7 +73,7 @@ func (f *fleet) startOne(i int) time.Duration {
 }
 
 func (f *fleet) killOne(i int) {
-	f.daemons[i].kill()
+	f.daemons[i].Kill()
 	f.end(i)
 }
 

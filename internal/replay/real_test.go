@@ -12,6 +12,8 @@ import (
 
 	"github.com/tierd/tierd"
 	"github.com/tierd/tierd/cold/s3"
+	"github.com/tierd/tierd/internal/daemontest"
+	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -46,7 +48,7 @@ func replayTiers(t *testing.T, sessions []session, think time.Duration) {
 	defer cancel()
 	s := startServers(t)
 	c := tierd.Config{Hot: s.hot, Warm: s.schema(schemaName), Cold: s.cold, Backup: s.backup}
-	f := newFleet(t, buildTierd(t), c)
+	f := newFleet(t, daemontest.Build(t), c)
 	f.start()
 
 	l := f.replay(ctx, s, sessions, think)
@@ -62,17 +64,17 @@ func replayTiers(t *testing.T, sessions []session, think time.Duration) {
 	copies := c // a store of its own, on its own hot tier
 	copies.Hot = "memory:"
 	copies.Warm, copies.Cold, copies.Backup = s.schema("past"), s.copyOf(ctx, s.cold), s.copyOf(ctx, s.backup)
-	asOfMiddle(ctx, t, f.daemons[0], copies, l)
+	asOfMiddle(ctx, t, copies, l)
 
 	s.schema(schemaName) // what was there is lost
 	began := time.Now()
-	f.daemons[0].run("rebuild", "--from", "backup")
+	f.daemons[0].Run("rebuild", "--from", "backup")
 	t.Logf("rebuilt from the backup in %v", time.Since(began).Round(time.Millisecond))
 	f.start()
 	f.checkVersions(ctx, t, l, l.sessions, "after a rebuild from the backup")
 	f.checkCurrent(ctx, t, l)
 	began = time.Now()
-	f.daemons[0].run("drill", "--from", "primary")
+	f.daemons[0].Run("drill", "--from", "primary")
 	t.Logf("drill from the primary: sound, in %v", time.Since(began).Round(time.Millisecond))
 
 	f.eraseUser(ctx, t, s, l)
@@ -141,7 +143,7 @@ func twoCopies(ctx context.Context, t *testing.T, f *fleet, l *load) {
 	}
 	closeNode(t, n)
 	began := time.Now()
-	f.daemons[0].run("verify", "--depth", "restore")
+	f.daemons[0].Run("verify", "--depth", "restore")
 	t.Logf("verified down to each record in %v", time.Since(began).Round(time.Millisecond))
 }
 
@@ -157,7 +159,7 @@ func figures(t *testing.T, s *servers, l *load) {
 // copyOf copies a bucket to one of its own.
 func (s *servers) copyOf(ctx context.Context, from string) string {
 	s.t.Helper()
-	to := s.bucket(from, false)
+	to := servicestest.Bucket(s.t, from, false)
 	src, err := s3.Open(ctx, placeOf(s.t, from).String(), nil)
 	if err != nil {
 		s.t.Fatal(err)
@@ -185,7 +187,7 @@ func (s *servers) copyOf(ctx context.Context, from string) string {
 
 // asOfMiddle rebuilds copies of the tiers as of the middle of the replay:
 // everything acknowledged by then is there, nothing that was sent a while later is.
-func asOfMiddle(ctx context.Context, t *testing.T, d *daemon, c tierd.Config, l *load) {
+func asOfMiddle(ctx context.Context, t *testing.T, c tierd.Config, l *load) {
 	t.Helper()
 	middle := l.acked.middle()
 	r, err := tierd.Rebuild(ctx, c, tierd.RebuildOptions{From: "primary", AsOf: middle})

@@ -17,6 +17,7 @@ import (
 	"github.com/tierd/tierd/client"
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/cold/dir"
+	"github.com/tierd/tierd/internal/daemontest"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm/sqlite"
 )
@@ -65,9 +66,9 @@ func (a *acked) add(id string, version int64, began, done time.Time) {
 func run(t *testing.T, sessions []session) {
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	d := newDaemon(t, buildTierd(t))
-	restarts := []time.Duration{d.start()}
-	c, err := client.New(d.url(), nil)
+	d := daemontest.New(t, daemontest.Build(t), nil)
+	restarts := []time.Duration{d.MustStart()}
+	c, err := client.New(d.URL(), nil)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,8 +83,14 @@ func run(t *testing.T, sessions []session) {
 			for done.Load() < int64(total*k/(kills+1)) {
 				time.Sleep(time.Millisecond)
 			}
-			d.kill()
-			restarts = append(restarts, d.start())
+			d.Kill()
+			took, err := d.Start()
+			if err != nil {
+				t.Errorf("after kill %d: %v", k, err)
+				cancel()
+				return
+			}
+			restarts = append(restarts, took)
 		}
 	}()
 	began := time.Now()
@@ -94,10 +101,10 @@ func run(t *testing.T, sessions []session) {
 	checkWatched(t, a, <-seen)
 	checkHistory(ctx, t, c, sessions, a)
 	rollBack(ctx, t, c, sessions, a)
-	d.stop()
-	checkCold(ctx, t, d.data, sessions, a)
-	report(t, d.data, total, raw, took, restarts)
-	downAndUp(ctx, t, d.data, sessions, a)
+	d.Stop()
+	checkCold(ctx, t, d.Data(), sessions, a)
+	report(t, d.Data(), total, raw, took, restarts)
+	downAndUp(ctx, t, d.Data(), sessions, a)
 }
 
 // middle is when half of the versions had been acknowledged.

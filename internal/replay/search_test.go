@@ -19,6 +19,7 @@ import (
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/internal/servicestest"
 )
 
 // canaries are texts that must be nowhere after an erase.
@@ -186,7 +187,7 @@ func (c *canaries) inRow(row []byte) string {
 func (s *servers) searchBucket(ctx context.Context, c *canaries, bucket string, add func(where, what string)) {
 	s.t.Helper()
 	p := placeOf(s.t, bucket)
-	api := objects(s.t, p)
+	api := servicestest.Objects(s.t, p)
 	for o := range api.ListObjects(ctx, p.Bucket, minio.ListObjectsOptions{Recursive: true, WithVersions: true}) {
 		if o.Err != nil {
 			s.t.Fatal(o.Err)

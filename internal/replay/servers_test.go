@@ -2,14 +2,10 @@ package replay_test
 
 import (
 	"context"
-	"crypto/rand"
-	"net/url"
-	"strings"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/minio/minio-go/v7"
-	"github.com/minio/minio-go/v7/pkg/credentials"
 	goredis "github.com/redis/go-redis/v9"
 
 	"github.com/tierd/tierd/internal/s3url"
@@ -39,52 +35,9 @@ func startServers(t *testing.T) *servers {
 	}
 	s.redis = goredis.NewClient(o)
 	t.Cleanup(func() { s.redis.Close() })
-	s.cold = s.bucket(cold, true)
-	s.backup = s.bucket(backup, false) + "&client=minio"
+	s.cold = servicestest.Bucket(t, cold, true)
+	s.backup = servicestest.Bucket(t, backup, false) + "&client=minio"
 	return s
-}
-
-// bucket makes a bucket on the server of a URL, and returns the URL of it. It
-// goes when the test ends.
-func (s *servers) bucket(server string, versioned bool) string {
-	s.t.Helper()
-	p, err := s3url.Parse(server)
-	if err != nil {
-		s.t.Fatal(err)
-	}
-	p.Bucket, p.Prefix = "tierd-replay-"+strings.ToLower(rand.Text()[:12]), ""
-	api := objects(s.t, p)
-	if err := api.MakeBucket(s.t.Context(), p.Bucket, minio.MakeBucketOptions{Region: p.Region}); err != nil {
-		s.t.Fatalf("make a bucket: %v", err)
-	}
-	s.t.Cleanup(func() {
-		if err := api.RemoveBucketWithOptions(context.Background(), p.Bucket, minio.RemoveBucketOptions{ForceDelete: true}); err != nil {
-			s.t.Errorf("remove the bucket: %v", err)
-		}
-	})
-	if versioned {
-		if err := api.EnableVersioning(s.t.Context(), p.Bucket); err != nil {
-			s.t.Fatalf("switch versioning on: %v", err)
-		}
-	}
-	return p.String()
-}
-
-// objects is a plain client of a bucket, for what a test does behind the
-// daemons' backs.
-func objects(t *testing.T, p s3url.Place) *minio.Client {
-	t.Helper()
-	u, err := url.Parse(p.Endpoint)
-	if err != nil {
-		t.Fatal(err)
-	}
-	api, err := minio.New(u.Host, &minio.Options{
-		Creds: credentials.NewEnvAWS(), Secure: u.Scheme == "https", Region: p.Region, BucketLookup: minio.BucketLookupPath,
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	return api
 }
 
 func placeOf(t *testing.T, bucket string) s3url.Place {
@@ -100,7 +53,7 @@ func placeOf(t *testing.T, bucket string) s3url.Place {
 func bucketBytes(t *testing.T, bucket string) (n int64) {
 	t.Helper()
 	p := placeOf(t, bucket)
-	for o := range objects(t, p).ListObjects(t.Context(), p.Bucket, minio.ListObjectsOptions{Recursive: true}) {
+	for o := range servicestest.Objects(t, p).ListObjects(t.Context(), p.Bucket, minio.ListObjectsOptions{Recursive: true}) {
 		if o.Err != nil {
 			t.Fatal(o.Err)
 		}

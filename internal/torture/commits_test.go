@@ -11,6 +11,7 @@ import (
 
 	"github.com/tierd/tierd"
 	"github.com/tierd/tierd/client"
+	"github.com/tierd/tierd/internal/daemontest"
 	"github.com/tierd/tierd/internal/fault"
 	"github.com/tierd/tierd/internal/servicestest"
 	"github.com/tierd/tierd/tiering"
@@ -35,7 +36,7 @@ func TestCutCommitsNeedTheKey(t *testing.T) {
 func cutAndRetry(t *testing.T, c *course, keyed bool) {
 	schema, _ := servicestest.Schema(t)
 	database, warm := proxied(t, schema, fault.Postgres)
-	front, url := proxied(t, "http://"+serve(t, tierd.Config{Data: t.TempDir(), Hot: "memory:", Warm: warm, Cold: "dir:" + t.TempDir(), Backup: "dir:" + t.TempDir(),
+	front, url := proxied(t, daemontest.Serve(t, tierd.Config{Data: t.TempDir(), Hot: "memory:", Warm: warm, Cold: "dir:" + t.TempDir(), Backup: "dir:" + t.TempDir(),
 		SegmentAge: 200 * time.Millisecond}), fault.HTTP)
 	w := &effects{course: c, client: dial(t, url), keyed: keyed}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
@@ -44,11 +45,10 @@ func cutAndRetry(t *testing.T, c *course, keyed bool) {
 		t.Fatal(err)
 	}
 	database.Play(fault.First(
-		counted(c, fault.Sometimes(c.seed, 6, fault.At(fault.Reply, "INSERT INTO batch"),
-			fault.Action{Kind: fault.Reset}, fault.Action{Kind: fault.Cut}, fault.Action{Kind: fault.Half})),
-		counted(c, fault.Sometimes(c.seed+1, 12, fault.At(fault.Sent, "INSERT INTO batch"), fault.Action{Kind: fault.Reset})),
+		counted(c, fault.Sometimes(c.seed, 6, fault.At(fault.Reply, "INSERT INTO batch"), fault.Reset, fault.Cut, fault.Half)),
+		counted(c, fault.Sometimes(c.seed+1, 12, fault.At(fault.Sent, "INSERT INTO batch"), fault.Reset)),
 	))
-	front.Play(fault.Sometimes(c.seed+2, 5, fault.At(fault.Reply, "POST "), fault.Action{Kind: fault.Reset}, fault.Action{Kind: fault.Half}))
+	front.Play(fault.Sometimes(c.seed+2, 5, fault.At(fault.Reply, "POST "), fault.Reset, fault.Half))
 	var writers sync.WaitGroup
 	for n := range 8 {
 		writers.Go(func() { w.write(ctx, n) })
@@ -68,11 +68,11 @@ func cutAndRetry(t *testing.T, c *course, keyed bool) {
 // counted takes a round of c for each fault of s, and stops when there is none
 // left.
 func counted(c *course, s fault.Script) fault.Script {
-	return func(e fault.Event) fault.Action {
-		if a := s(e); a.Kind != fault.Pass && c.more() {
-			return a
+	return func(e fault.Event) fault.Kind {
+		if k := s(e); k != fault.Pass && c.more() {
+			return k
 		}
-		return fault.Action{}
+		return fault.Pass
 	}
 }
 

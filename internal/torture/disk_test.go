@@ -19,31 +19,45 @@ type recordedDisk struct {
 	journal *fault.Journal
 }
 
-// OpenRoot implements dir.Disk, with the same syncs as the machine's.
-func (d *recordedDisk) OpenRoot(at string, mode fs.FileMode) (dir.Root, error) {
+// rel is a path from the journal's folder, with slashes.
+func (d *recordedDisk) rel(at string) (string, error) {
 	rel, err := filepath.Rel(d.folder, at)
+	return filepath.ToSlash(rel), err
+}
+
+func (d *recordedDisk) Mkdir(at string, mode fs.FileMode) error {
+	rel, err := d.rel(at)
+	if err == nil {
+		err = os.Mkdir(at, mode)
+	}
+	if err != nil {
+		return err
+	}
+	if err := d.journal.Mkdir(rel); err != nil {
+		return errors.Join(err, os.Remove(at))
+	}
+	return nil
+}
+
+func (d *recordedDisk) SyncDir(at string) error {
+	rel, err := d.rel(at)
+	if err == nil {
+		d.journal.SyncDir(rel)
+	}
+	return err
+}
+
+// OpenRoot implements dir.Disk.
+func (d *recordedDisk) OpenRoot(at string) (dir.Root, error) {
+	rel, err := d.rel(at)
 	if err != nil {
 		return nil, err
 	}
-	root, err := os.OpenRoot(d.folder)
+	root, err := os.OpenRoot(at)
 	if err != nil {
 		return nil, err
 	}
-	r := &recordedRoot{Root: root, at: ".", journal: d.journal}
-	if err := r.MkdirAll(filepath.ToSlash(rel), mode); err != nil {
-		return nil, errors.Join(err, root.Close())
-	}
-	for in := path.Dir(filepath.ToSlash(rel)); rel != "."; in = path.Dir(in) {
-		d.journal.SyncDir(in)
-		if in == "." {
-			break
-		}
-	}
-	if r.Root, err = os.OpenRoot(at); err != nil {
-		return nil, errors.Join(err, root.Close())
-	}
-	r.at = filepath.ToSlash(rel)
-	return r, root.Close()
+	return &recordedRoot{Root: root, at: rel, journal: d.journal}, nil
 }
 
 // recordedRoot is a folder of a recordedDisk. A name that the journal has no room
@@ -145,6 +159,3 @@ func (f *recordedFile) Sync() error {
 }
 
 func (f *recordedFile) Close() error { return f.file.Close() }
-
-// makeFolder makes the folder that a journal is of.
-func makeFolder(at string) error { return os.MkdirAll(at, 0o700) }

@@ -92,10 +92,13 @@ func send(ctx context.Context, s tiering.Service, ns, id, body string) (int64, e
 	return rc.Version, nil
 }
 
-// check compares what s holds with what was acknowledged until at, and calls
-// violated for each difference. It returns how many acknowledged writes it
-// looked for.
-func (l *ledger) check(ctx context.Context, s tiering.Service, at int, violated func(string, ...any)) (looked int) {
+// says is told of a difference.
+type says func(format string, args ...any)
+
+// check compares what s holds with what was acknowledged until at. wrong is told of
+// each answer that is not so, "not found" among them, and unread of each refusal to
+// answer. It returns how many acknowledged writes it looked for.
+func (l *ledger) check(ctx context.Context, s tiering.Service, at int, wrong, unread says) (looked int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for key, all := range l.keys {
@@ -111,15 +114,15 @@ func (l *ledger) check(ctx context.Context, s tiering.Service, at int, violated 
 		}
 		looked += len(acked)
 		if ns == lines {
-			checkLog(ctx, s, id, acked, maybe, violated)
+			checkLog(ctx, s, id, acked, maybe, wrong, unread)
 		} else {
-			checkDocument(ctx, s, id, acked, maybe, violated)
+			checkDocument(ctx, s, id, acked, maybe, wrong, unread)
 		}
 	}
 	return looked
 }
 
-func checkDocument(ctx context.Context, s tiering.Service, id string, acked, maybe []*change, violated func(string, ...any)) {
+func checkDocument(ctx context.Context, s tiering.Service, id string, acked, maybe []*change, wrong, unread says) {
 	may := map[string]bool{}
 	last := int64(0)
 	if len(acked) > 0 {
@@ -134,14 +137,14 @@ func checkDocument(ctx context.Context, s tiering.Service, id string, acked, may
 	switch {
 	case errors.Is(err, tiering.ErrNotFound):
 		if !may[""] {
-			violated("%s: not found, and version %d was acknowledged", id, last)
+			wrong("%s: not found, and version %d was acknowledged", id, last)
 		}
 	case err != nil:
-		violated("%s: %v", id, err)
+		unread("%s: %v", id, err)
 	case !may[string(d.Body)]:
-		violated("%s: version %d is %.60s, and version %d was acknowledged", id, d.Version, d.Body, last)
+		wrong("%s: version %d is %.60s, and version %d was acknowledged", id, d.Version, d.Body, last)
 	case d.Version < last:
-		violated("%s: version %d, and version %d was acknowledged", id, d.Version, last)
+		wrong("%s: version %d, and version %d was acknowledged", id, d.Version, last)
 	}
 	for i := len(acked) - 1; i >= 0 && i > len(acked)-8; i-- {
 		c := acked[i]
@@ -149,33 +152,41 @@ func checkDocument(ctx context.Context, s tiering.Service, id string, acked, may
 			continue
 		}
 		d, err := s.Get(ctx, documents, id, &tiering.GetOptions{Version: c.version})
-		if err != nil || string(d.Body) != c.body {
-			violated("%s: version %d, which was acknowledged: %v", id, c.version, err)
+		switch {
+		case errors.Is(err, tiering.ErrNotFound):
+			wrong("%s: version %d was acknowledged: %v", id, c.version, err)
+		case err != nil:
+			unread("%s: version %d was acknowledged: %v", id, c.version, err)
+		case string(d.Body) != c.body:
+			wrong("%s: version %d, which was acknowledged, is %.60s", id, c.version, d.Body)
 		}
 	}
 	rc, err := s.Put(ctx, documents, id, []byte(`{"after":"the crash"}`), nil)
 	if err != nil || rc.Version <= last {
-		violated("%s: a new write: %+v, %v, and version %d was acknowledged", id, rc, err, last)
+		wrong("%s: a new write: %+v, %v, and version %d was acknowledged", id, rc, err, last)
 	}
 }
 
-func checkLog(ctx context.Context, s tiering.Service, id string, acked, maybe []*change, violated func(string, ...any)) {
+func checkLog(ctx context.Context, s tiering.Service, id string, acked, maybe []*change, wrong, unread says) {
 	page, err := s.Entries(ctx, lines, id, &tiering.EntriesOptions{Limit: 1000})
-	if errors.Is(err, tiering.ErrNotFound) && len(acked) == 0 {
+	switch {
+	case errors.Is(err, tiering.ErrNotFound):
+		if len(acked) > 0 {
+			wrong("log %s: not found, and %d entries were acknowledged", id, len(acked))
+		}
 		return
-	}
-	if err != nil {
-		violated("log %s: %v", id, err)
+	case err != nil:
+		unread("log %s: %v", id, err)
 		return
 	}
 	if n := len(page.Entries); n < len(acked) || n > len(acked)+len(maybe) {
-		violated("log %s: %d entries, %d were acknowledged, %d more may be", id, n, len(acked), len(maybe))
+		wrong("log %s: %d entries, %d were acknowledged, %d more may be", id, n, len(acked), len(maybe))
 		return
 	}
 	for i, e := range page.Entries {
 		want := append(append([]*change{}, acked...), maybe...)[i]
 		if string(e.Data) != want.body || e.Seq != int64(i+1) {
-			violated("log %s: entry %d is %.60s", id, e.Seq, e.Data)
+			wrong("log %s: entry %d is %.60s", id, e.Seq, e.Data)
 		}
 	}
 }

@@ -9,6 +9,8 @@ import (
 	"sync"
 	"testing"
 	"time"
+
+	"github.com/tierd/tierd/internal/racedetector"
 )
 
 // campaign breaks one kind of thing for a number of rounds.
@@ -18,15 +20,17 @@ type campaign struct {
 	// torture.
 	short, long int
 	run         func(t *testing.T, c *course)
+	// recorded: on a disk that is recorded, which the race detector does not let be.
+	recorded bool
 }
 
 var campaigns = []campaign{
-	{"commit replies cut", 30, 500, cutCommits},
-	{"kill -9, embedded", 3, 300, killEmbedded},
-	{"kill -9, real servers", 1, 300, killReal},
-	{"power lost", 10, 200, losePower},
-	{"disk full at the nth write", 6, 120, fillDisk},
-	{"a bit of a copy flipped", 8, 200, flipBits},
+	{"commit replies cut", 30, 500, cutCommits, false},
+	{"kill -9, embedded", 3, 300, killEmbedded, false},
+	{"kill -9, real servers", 1, 300, killReal, false},
+	{"power lost", 10, 200, losePower, true},
+	{"disk full at the nth write", 6, 120, fillDisk, true},
+	{"a bit of a copy flipped", 8, 200, flipBits, false},
 }
 
 // course is one run of a campaign.
@@ -106,13 +110,31 @@ func readSettings(t *testing.T) settings {
 	return s
 }
 
+// withoutRaceRecorded runs the campaigns on recorded disks.
+func withoutRaceRecorded(t *testing.T) {
+	var names, tests []string
+	for _, k := range campaigns {
+		if k.recorded {
+			name := strings.ReplaceAll(k.name, " ", "_")
+			names, tests = append(names, name), append(tests, "TestTorture/"+name)
+		}
+	}
+	withoutRace(t, "^TestTorture$/^("+strings.Join(names, "|")+")$", tests...)
+}
+
 // TestTorture runs every campaign, and prints what came of each.
 func TestTorture(t *testing.T) {
 	s := readSettings(t)
 	end := time.Now().Add(s.budget)
 	var table strings.Builder
 	fmt.Fprintf(&table, "\n%-28s %7s %11s %7s %10s %9s  %s\n", "campaign", "rounds", "seed", "faults", "violations", "took", "")
+	if racedetector.On {
+		t.Run("without the race detector", withoutRaceRecorded)
+	}
 	for i, k := range campaigns {
+		if racedetector.On && k.recorded {
+			continue
+		}
 		t.Run(k.name, func(t *testing.T) {
 			c := &course{seed: s.seed, goal: k.short, began: time.Now()}
 			if s.long {
@@ -131,6 +153,8 @@ func TestTorture(t *testing.T) {
 			k.run(t, c)
 			if c.rounds == 0 {
 				t.Error("the budget was over before a round was run: nothing was shown")
+			} else if c.faults == 0 {
+				t.Errorf("%d rounds, and no fault was injected: nothing was shown", c.rounds)
 			}
 		})
 	}

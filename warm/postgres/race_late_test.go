@@ -21,7 +21,7 @@ func through(t *testing.T, database string) (behind string, p *fault.Proxy) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if p, err = fault.Listen(u.Host, nil); err != nil {
+	if p, err = fault.Listen(u.Host, fault.Postgres); err != nil {
 		t.Fatal(err)
 	}
 	u.Host = p.Addr()

@@ -1,0 +1,85 @@
+package daemontest
+
+import (
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Build builds the command of the working tree with build tags, without the race
+// detector, and returns the path of the binary, which is the test's own. Linking
+// takes longer than some tests: where nothing has changed since the last Build of
+// any package, nothing is linked.
+func Build(t testing.TB, tags ...string) string {
+	t.Helper()
+	binary := filepath.Join(t.TempDir(), "tierd")
+	if err := BuildAt(binary, tags...); err != nil {
+		t.Fatal(err)
+	}
+	return binary
+}
+
+// BuildAt is Build for a TestMain, where there is no test yet.
+func BuildAt(binary string, tags ...string) error {
+	dir, err := kept(tags)
+	if err != nil {
+		return err
+	}
+	linked := filepath.Join(dir, "tierd")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-tags="+strings.Join(tags, ","), "-o", linked, "github.com/tierd/tierd/cmd/tierd")
+	// What is linked beside its place is renamed to it: two builds at once leave one
+	// whole binary.
+	build.Env = append(os.Environ(), "GOTMPDIR="+dir)
+	if said, err := build.CombinedOutput(); err != nil {
+		return fmt.Errorf("build: %w\n%s", err, said)
+	}
+	if err := os.Link(linked, binary); err == nil {
+		return nil
+	}
+	return duplicate(linked, binary) // the two folders lie on different disks
+}
+
+// kept is the folder of this user in which a working tree's binary stays between
+// tests.
+func kept(tags []string) (string, error) {
+	module, err := exec.Command("go", "env", "GOMOD").Output()
+	if err != nil {
+		return "", err
+	}
+	cache, err := os.UserCacheDir()
+	if err != nil {
+		return "", err
+	}
+	name := sha256.Sum256(append(module, strings.Join(tags, ",")...))
+	dir := filepath.Join(cache, "tierd-test", hex.EncodeToString(name[:8]))
+	return dir, os.MkdirAll(dir, 0o700)
+}
+
+func duplicate(from, to string) error {
+	in, err := os.Open(from)
+	if err != nil {
+		return err
+	}
+	defer in.Close()
+	out, err := os.OpenFile(to, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o700)
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(out, in)
+	return errors.Join(err, out.Close())
+}
+
+// Environ is the environment without anything of tierd's, such as the servers that
+// other tests use, and with env.
+func Environ(env ...string) []string {
+	clean := slices.DeleteFunc(os.Environ(), func(v string) bool { return strings.HasPrefix(v, "TIERD_") })
+	return append(clean, env...)
+}
