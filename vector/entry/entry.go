@@ -5,6 +5,8 @@ package entry
 
 import (
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"math"
 	"strconv"
 	"time"
@@ -108,9 +110,11 @@ func Own(body tiering.MemoryBody) *tiering.MemoryVector {
 }
 
 // OwnSpace names the space of vectors that callers bring: those of one model's
-// name and length may be compared.
+// name and length may be compared. The name is a hash: spaces outlive the
+// memories whose callers named them.
 func OwnSpace(model string, dimensions int) string {
-	return "own:" + model + ":" + strconv.Itoa(dimensions)
+	h := sha256.Sum256([]byte(model))
+	return "own:" + hex.EncodeToString(h[:8]) + ":" + strconv.Itoa(dimensions)
 }
 
 // Embed embeds texts as documents, in the embedder's batches. A text that means
