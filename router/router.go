@@ -120,7 +120,7 @@ func New(c Config) *Router {
 	r.queue = newQueue(c.Warm, c.Committers, c.CommitTimeout, c.Recorder)
 	r.queue.mark, r.queue.settle = r.markKeys, r.settleAll
 	r.queue.away, r.queue.closing = r.warmAway, r.closing
-	r.watchers = newFeedReader(c.Warm)
+	r.watchers = newFeedReader(c.Warm, c.Clock)
 	if store, ok := hot.As[hot.Epochal](c.Hot); ok {
 		r.epochs.store, r.epochs.miss, r.epochs.every = store, make(chan struct{}, 1), c.EpochEvery
 		r.background.Go(r.followEpochs)

@@ -354,31 +354,3 @@ func (w *watcher) load(ctx context.Context, e *tiering.Event) error {
 	}
 	return err
 }
-
-// feedReader reads pages of the feed for all watchers: those at the same place
-// share one read.
-type feedReader struct {
-	store warm.Store
-	mu    sync.Mutex
-	after int64
-	page  []warm.FeedEntry
-}
-
-func newFeedReader(s warm.Store) *feedReader { return &feedReader{store: s, after: -1} }
-
-func (f *feedReader) read(ctx context.Context, after int64) ([]warm.FeedEntry, error) {
-	f.mu.Lock()
-	if f.after == after && len(f.page) > 0 {
-		defer f.mu.Unlock()
-		return f.page, nil
-	}
-	f.mu.Unlock()
-	page, err := f.store.ReadFeed(ctx, after, watchPage)
-	if err != nil {
-		return nil, err
-	}
-	f.mu.Lock()
-	f.after, f.page = after, page
-	f.mu.Unlock()
-	return page, nil
-}

@@ -66,7 +66,7 @@ func (w *watcher) expired(ctx context.Context) error {
 func (w *watcher) await(ctx context.Context) error {
 	at := w.r.who.ExpiresAt
 	if at.IsZero() {
-		return w.r.Warm.WaitFeed(ctx, w.pos)
+		return w.r.watchers.wait(ctx, w.pos)
 	}
 	for {
 		if err := w.expired(ctx); err != nil {
@@ -78,7 +78,7 @@ func (w *watcher) await(ctx context.Context) error {
 			wait = min(wait, max(at.Sub(now), time.Millisecond))
 		}
 		brief, cancel := context.WithTimeout(ctx, wait)
-		err := w.r.Warm.WaitFeed(brief, w.pos)
+		err := w.r.watchers.wait(brief, w.pos)
 		waited := brief.Err() != nil
 		cancel()
 		if err == nil || ctx.Err() != nil || !waited {

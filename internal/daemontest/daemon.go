@@ -149,6 +149,9 @@ func (d *Daemon) Killed() bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
+// Signal sends a signal to the process, which runs: SIGSTOP, say.
+func (d *Daemon) Signal(s os.Signal) error { return d.cmd.Process.Signal(s) }
+
 // Kill ends the process, if it has not ended, as kill -9 does.
 func (d *Daemon) Kill() {
 	if d.ended != nil {

@@ -27,6 +27,8 @@ type fleet struct {
 	mu    sync.Mutex
 	lives [2]context.Context // end with the daemon
 	ends  [2]context.CancelFunc
+	// lastStart is when a daemon was started last.
+	lastStart time.Time
 
 	// quiet is even while nothing is broken, and odd from the begin of a fault
 	// until everything serves again.
@@ -69,6 +71,7 @@ func (f *fleet) startOne(i int) time.Duration {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.lives[i], f.ends[i] = context.WithCancel(context.Background())
+	f.lastStart = time.Now()
 	return took
 }
 
