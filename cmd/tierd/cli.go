@@ -56,6 +56,7 @@ type commands struct {
 	Erase  eraseGroup          `cmd:"" group:"admin" help:"Make a subject disappear from every tier; a dry run unless --run."`
 	Clock  confirmClockCommand `cmd:"" name:"confirm-clock" group:"admin" help:"Say that a clock which jumped is right, so that moves go on."`
 	GC     gcCommand           `cmd:"" name:"gc" group:"admin" help:"Merge segments and collect what the policies no longer keep; a dry run unless --run."`
+	Bench  benchCommand        `cmd:"" group:"admin" help:"Measure the tiers by hand and through tierd, side by side."`
 	Cost   costCommand         `cmd:"" group:"admin" help:"Estimate what a month of this store costs, from what it holds and how fast it grows."`
 
 	Schema schemaGroup `cmd:"" group:"admin" help:"Look at and migrate the schema of a warm store in PostgreSQL."`
@@ -67,7 +68,7 @@ type commands struct {
 
 const about = `Keeps the state of AI agents: fresh documents in memory, current ones in a database, every version in object storage, twice.
 
-Start a daemon with "tierd serve"; the other commands talk to one over HTTP, but for gc, cost, schema and those of recovery, which open the tiers themselves. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 conflict, 5 unavailable.`
+Start a daemon with "tierd serve"; the other commands talk to one over HTTP, but for gc, bench, cost, schema and those of recovery, which open the tiers themselves. Exit codes: 0 done, 1 failed, 2 wrong usage or configuration, 3 not found, 4 conflict, 5 unavailable.`
 
 // newParser builds the parser of cli. exit is called after help was printed.
 func newParser(cli *commands, p *process, exit func(int)) (*kong.Kong, error) {

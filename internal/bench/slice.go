@@ -2,6 +2,7 @@ package bench
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"runtime"
 	"runtime/pprof"
@@ -28,8 +29,11 @@ func (s sample) String() string {
 		s.spent.own*each, s.spent.postgres*each, s.spent.redis*each)
 }
 
+// errNoMore is what an op answers that has nothing left to do: its worker stops.
+var errNoMore = errors.New("nothing is left")
+
 // slice runs op in a closed loop from a number of workers for about d. The
-// first error ends it. name labels what it costs in a processor profile.
+// first error ends it, but for errNoMore. name labels what it costs in a processor profile.
 func (b *bench) slice(ctx context.Context, name string, workers int, d time.Duration, op func(ctx context.Context, worker, i int) error) (sample, error) {
 	runtime.GC() // nobody pays for the garbage of the one before
 	ctx, fail := context.WithCancelCause(ctx)
@@ -44,7 +48,9 @@ func (b *bench) slice(ctx context.Context, name string, workers int, d time.Dura
 			pprof.Do(ctx, pprof.Labels("contestant", name), func(ctx context.Context) {
 				own := make([]time.Duration, 0, 1<<12)
 				for i, at := 0, time.Now(); ctx.Err() == nil && at.Sub(began) < d; i++ {
-					if err := op(ctx, w, i); err != nil {
+					if err := op(ctx, w, i); errors.Is(err, errNoMore) {
+						break
+					} else if err != nil {
 						fail(fmt.Errorf("%s: %w", name, err))
 						break
 					}

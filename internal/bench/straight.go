@@ -70,6 +70,34 @@ func (s *straight) write(ctx context.Context, id string, doc []byte) error {
 	return err
 }
 
+// get is a read that Redis serves.
+func (s *straight) get(ctx context.Context, id string) error {
+	return s.redis.Get(ctx, s.prefix+id).Err()
+}
+
+// row is a read of PostgreSQL alone.
+func (s *straight) row(ctx context.Context, id string) (doc []byte, err error) {
+	err = s.pool.QueryRow(ctx, `SELECT doc FROM st WHERE id = $1`, id).Scan(&doc)
+	return doc, err
+}
+
+// miss is a read that Redis does not serve: the cache is filled behind it.
+func (s *straight) miss(ctx context.Context, id string) error {
+	if err := s.redis.Get(ctx, s.prefix+id).Err(); !errors.Is(err, goredis.Nil) {
+		return errors.Join(err, ctx.Err())
+	}
+	doc, err := s.row(ctx, id)
+	if err != nil {
+		return err
+	}
+	return s.redis.Set(ctx, s.prefix+id, doc, time.Hour).Err()
+}
+
+// forget empties the cache of so many keys.
+func (s *straight) forget(ctx context.Context, keys int) error {
+	return removeKeys(ctx, s.redis, s.prefix, keys)
+}
+
 func (b *bench) straight(ctx context.Context, settings map[string]string) (*contestant, error) {
 	s, err := b.openStraight(ctx, "straight", settings)
 	if err != nil {
