@@ -207,10 +207,13 @@ func (m *machine) differs(heads map[tiering.Key]warm.Head, log []change) string 
 }
 
 // mismatch says how a head differs from the change that it should stand at. One
-// that should not be there may be the end of what an owner before had.
+// that should not be there may be the end of what an owner before had, found again
+// by whoever saw that life over once more after a rebuild.
 func (m *machine) mismatch(c change, h warm.Head, past []change) string {
 	now := m.clock.Now()
-	if c.version == 0 && !h.Live(now) && slices.ContainsFunc(past, func(p change) bool { return p.key == h.Key && p.version == h.Version }) {
+	if c.version == 0 && !h.Live(now) && slices.ContainsFunc(past, func(p change) bool {
+		return p.key == h.Key && (p.version == h.Version || h.Op == tiering.OpExpire && p.version < h.Version)
+	}) {
 		return ""
 	}
 	stands := c.version > 0 && !c.op.Deleting()
