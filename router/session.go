@@ -207,7 +207,7 @@ func (s sessions) create(ctx context.Context, n tiering.NewSession, request any,
 		return nil, nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 	}
 	c.creates, c.user = true, user
-	if err := checkShared(c.shared, sharers{user, n.App}); err != nil {
+	if err := s.checkShared(c.shared, sharers{user, n.App}); err != nil {
 		return nil, nil, err
 	}
 	first := json.RawMessage(`{"type":"tierd.created"}`)

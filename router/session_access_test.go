@@ -47,3 +47,40 @@ func TestCallersDoNotWriteTierdsNamespaces(t *testing.T) {
 		}
 	}
 }
+
+// What sessions share is under the limits of API keys too: a prefix is of users'
+// and apps' names, and a key of one user changes nothing of an app's.
+func TestWhoSharesState(t *testing.T) {
+	w := open(t, setup{})
+	w.session(tiering.NewSession{ID: "team2-a", User: "zoe", App: "crm", State: json.RawMessage(`{"user:card":1,"app:cfg":1}`)})
+	for _, c := range []struct {
+		name     string
+		limits   tiering.Scope
+		id, user string
+		sees     string
+		user1    tiering.Code // of a change of a user: key
+		app1     tiering.Code // of an app: key
+	}{
+		{"prefix of neither", tiering.Scope{Prefixes: []string{"team1-"}}, "team1-a", "zoe", `{}`, tiering.CodeForbidden, tiering.CodeForbidden},
+		{"prefix of the user", tiering.Scope{Prefixes: []string{"team1-", "zo"}}, "team1-b", "zoe", `{"user:card":1}`, "", tiering.CodeForbidden},
+		{"prefix of the app", tiering.Scope{Prefixes: []string{"team1-", "crm"}}, "team1-c", "zoe", `{"app:cfg":1}`, tiering.CodeForbidden, ""},
+		{"another user", tiering.Scope{User: "bob"}, "b", "", `{"app:cfg":1}`, "", tiering.CodeForbidden},
+		{"the user", tiering.Scope{User: "zoe"}, "z", "", `{"user:card":1,"app:cfg":1}`, "", tiering.CodeForbidden},
+		{"no limits", tiering.Scope{}, "free", "zoe", `{"user:card":1,"app:cfg":1}`, "", ""},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			all := w.scoped(c.limits).Sessions()
+			s, err := all.Create(w.ctx, &tiering.NewSession{ID: c.id, User: c.user, App: "crm"})
+			w.no(err)
+			if string(s.State) != c.sees {
+				t.Errorf("it sees %s, want %s", s.State, c.sees)
+			}
+			for patch, want := range map[string]tiering.Code{`{"user:card":1}`: c.user1, `{"app:cfg":1}`: c.app1} {
+				_, err := all.Patch(w.ctx, c.id, &tiering.SessionPatch{State: json.RawMessage(patch)}, nil)
+				code(t, patch, err, want)
+			}
+			_, err = all.Create(w.ctx, &tiering.NewSession{ID: c.id + "2", User: c.user, App: "crm", State: json.RawMessage(`{"app:cfg":1}`)})
+			code(t, "a new session that shares", err, c.app1)
+		})
+	}
+}

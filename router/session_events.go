@@ -44,7 +44,7 @@ func (s sessions) appendWith(ctx context.Context, id string, events []json.RawMe
 		}
 		of = sharers{t.log.User, t.doc.App}
 		c.answer = of
-		return checkShared(c.shared, of)
+		return s.checkShared(c.shared, of)
 	})
 	if err := c.replay(err, &of); err != nil {
 		return nil, err

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"net/url"
+	"slices"
 	"strings"
 
 	"github.com/tierd/tierd/internal/jsondoc"
@@ -112,11 +113,38 @@ type sharers struct {
 	App  string `json:"app,omitempty"`
 }
 
-// checkShared refuses shared keys that nobody is there to keep for.
-func checkShared(shared map[string][]byte, of sharers) error {
+// name is whose state scope is; "" when the session has no user, or no app.
+func (of sharers) name(scope string) string {
+	if scope == appScope {
+		return of.App
+	}
+	return of.User
+}
+
+// mayShare checks a principal's limits for what sessions share: its prefixes are
+// of users' and apps' names too, and what is of all users of an app is not for one
+// of them to change.
+func (s sessions) mayShare(verb tiering.Verb, scope, name string) error {
+	limits := s.who.Scope
+	if len(limits.Prefixes) > 0 && !slices.ContainsFunc(limits.Prefixes, func(p string) bool { return strings.HasPrefix(name, p) }) {
+		return tiering.Errorf(tiering.CodeForbidden, "the API key is limited to names that start with %s: it shares no %q keys of %q", quoted(limits.Prefixes), scope, name)
+	}
+	if verb != tiering.VerbRead && scope == appScope && limits.User != "" {
+		return tiering.Errorf(tiering.CodeForbidden, "the API key is limited to a user, and %q keys are of all users of %q: it may read them", scope, name)
+	}
+	return nil
+}
+
+// checkShared refuses shared keys that nobody is there to keep for, or that the
+// principal may not change.
+func (s sessions) checkShared(shared map[string][]byte, of sharers) error {
 	for scope := range shared {
-		if _, _, ok := sharedKey(scope, of.User, of.App); !ok {
+		name := of.name(scope)
+		if name == "" {
 			return tiering.Unprocessablef("/state", "the session has no %s to keep %q keys for", strings.TrimSuffix(scope, ":"), scope)
+		}
+		if err := s.mayShare(tiering.VerbWrite, scope, name); err != nil {
+			return err
 		}
 	}
 	return nil
@@ -149,11 +177,12 @@ func alsoKey(key, what string, i int) string {
 	return opKey(what+" "+key, i)
 }
 
-// withShared is a session's state with what it shares, under the prefixes.
+// withShared is a session's state with what it shares and the principal may read,
+// under the prefixes.
 func (s sessions) withShared(ctx context.Context, state json.RawMessage, user, app string) (json.RawMessage, error) {
 	for _, scope := range []string{userScope, appScope} {
 		ns, id, ok := sharedKey(scope, user, app)
-		if !ok {
+		if !ok || s.mayShare(tiering.VerbRead, scope, sharers{user, app}.name(scope)) != nil {
 			continue
 		}
 		if p, err := s.policyOf(ctx, s.who.Tenant, ns); err == nil && !p.known {
