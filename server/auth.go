@@ -39,9 +39,15 @@ func (s *Server) principal(r *http.Request) (tiering.Principal, error) {
 	return s.opts.Authenticate(r.Context(), secret)
 }
 
-// mayReadMetrics reports whether the scope holds a verb that reads metrics.
+// mayReadMetrics reports whether the scope holds a verb that reads metrics. They
+// are of the whole node: who is limited to a part of it must have been given the
+// verb by name.
 func mayReadMetrics(s tiering.Scope) bool {
-	return len(s.Verbs) == 0 || slices.Contains(s.Verbs, tiering.VerbMetrics) || slices.Contains(s.Verbs, tiering.VerbAdmin)
+	if slices.Contains(s.Verbs, tiering.VerbMetrics) {
+		return true
+	}
+	limited := len(s.Namespaces) > 0 || len(s.Prefixes) > 0 || s.User != ""
+	return !limited && (len(s.Verbs) == 0 || slices.Contains(s.Verbs, tiering.VerbAdmin))
 }
 
 // secretOf returns the API key of a request, "" when it carries none. Two keys

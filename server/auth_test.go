@@ -18,6 +18,10 @@ func keyring(_ context.Context, secret string) (tiering.Principal, error) {
 		return tiering.Principal{Tenant: "acme", KeyID: "k2"}, nil
 	case "ops":
 		return tiering.Principal{Tenant: "acme", KeyID: "k3", Scope: tiering.Scope{Verbs: []tiering.Verb{tiering.VerbAdmin}}}, nil
+	case "ann":
+		return tiering.Principal{Tenant: "acme", KeyID: "k4", Scope: tiering.Scope{User: "ann"}}, nil
+	case "ann-metrics":
+		return tiering.Principal{Tenant: "acme", KeyID: "k5", Scope: tiering.Scope{User: "ann", Verbs: []tiering.Verb{tiering.VerbMetrics}}}, nil
 	case "down":
 		return tiering.Principal{}, tiering.Errorf(tiering.CodeUnavailable, "the key store cannot be reached")
 	}
@@ -57,6 +61,8 @@ func TestKeys(t *testing.T) {
 		{"nor for a reader", "GET /metrics\nX-API-Key: reader", 403},
 		{"but for an administrator", "GET /metrics\nX-API-Key: ops", 200},
 		{"and for a key without limits", "GET /metrics\nX-API-Key: root", 200},
+		{"not for a user's key", "GET /metrics\nX-API-Key: ann", 403},
+		{"unless it was given them by name", "GET /metrics\nX-API-Key: ann-metrics", 200},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			r := exchange(h, c.request)
