@@ -34,6 +34,11 @@ func (s *Server) guard(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, err)
 		return
 	}
+	if s.opts.LocalHosts && !localHost(r.Host) {
+		s.refuse(w, r, tiering.Errorf(tiering.CodeForbidden,
+			"host %s: this node takes no keys, and so answers to names of its own machine alone: ask http://127.0.0.1:PORT, or make API keys and start it with --require-keys", clip(r.Host)))
+		return
+	}
 	if err := s.origin.Check(r); err != nil {
 		s.refuse(w, r, tiering.Errorf(tiering.CodeForbidden, "a page of another origin may not write here"))
 		return

@@ -92,6 +92,23 @@ func CheckBind(listen string, hasKeys, hasTLS, insecure bool) error {
 		listen, strings.Join(missing, " and without "))
 }
 
+// IsLocal reports whether listen is an address that this machine alone reaches.
+func IsLocal(listen string) bool {
+	host, _, err := net.SplitHostPort(listen)
+	return err == nil && isLoopback(host)
+}
+
+// localHost reports whether a request's host is a name of loopback, with any port
+// or none. Names below localhost mean loopback to every browser (RFC 6761, 6.3).
+func localHost(hostport string) bool {
+	host, _, err := net.SplitHostPort(hostport)
+	if err != nil {
+		host = strings.TrimSuffix(strings.TrimPrefix(hostport, "["), "]")
+	}
+	host = strings.TrimSuffix(strings.ToLower(host), ".")
+	return isLoopback(host) || strings.HasSuffix(host, ".localhost")
+}
+
 // isLoopback reports whether host can be reached from this machine alone. A
 // name other than localhost is not looked up: what it means may change.
 func isLoopback(host string) bool {

@@ -39,6 +39,10 @@ type Options struct {
 	OpenMetrics bool
 	// Recorder measures requests; nil: nothing does.
 	Recorder Recorder
+	// LocalHosts lets requests in by the names of loopback alone. It is for a
+	// server without keys on loopback: a page whose name was made to mean
+	// 127.0.0.1 reaches it from a browser on the same machine, under that name.
+	LocalHosts bool
 	// Version is tierd's, for the OpenAPI document; "" is "dev".
 	Version string
 	// Logger gets one debug record a request and an error record for every

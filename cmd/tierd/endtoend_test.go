@@ -353,6 +353,29 @@ func TestAnInsecureBindIsTold(t *testing.T) {
 	}
 }
 
+// A name that a page made to mean 127.0.0.1 does not lead to a daemon without keys.
+func TestADaemonWithoutKeysAnswersToLoopbackAlone(t *testing.T) {
+	for _, c := range []struct {
+		flags  []string
+		status int
+	}{{nil, 403}, {[]string{"--insecure"}, 200}, {[]string{"--require-keys"}, 401}} {
+		d := start(t, t.TempDir(), nil, c.flags...)
+		r, err := http.NewRequestWithContext(t.Context(), http.MethodGet, d.url+"/v1/status", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r.Host = "evil.example"
+		res, err := http.DefaultClient.Do(r)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if res.Body.Close(); res.StatusCode != c.status {
+			t.Errorf("%v: %d, want %d", c.flags, res.StatusCode, c.status)
+		}
+		d.stop()
+	}
+}
+
 func TestWatchUntilInterrupted(t *testing.T) {
 	d := start(t, t.TempDir(), nil)
 	d.must("put", "agents/a", "--value", `{"n":1}`)

@@ -71,6 +71,7 @@ func (p *process) serve(ctx context.Context, loaded *config.Loaded, node *tierd.
 		Version:  buildVersion(),
 		Logger:   log,
 	}
+	options.LocalHosts = !loaded.RequireKeys && !loaded.Insecure && server.IsLocal(loaded.Listen)
 	if loaded.RequireKeys {
 		options.Authenticate = node.Authenticate
 		if keys, err := node.APIKeys(ctx); err == nil && len(keys) == 0 {

@@ -28,7 +28,7 @@ type settingFlags struct {
 	HotBytes    string `placeholder:"256MiB" help:"Bound of the memory: tier ($TIERD_HOT_BYTES)."`
 	AutoCreate  bool   `negatable:"" help:"Make unknown namespaces on first write; on unless --no-auto-create ($TIERD_AUTO_CREATE)."`
 	RequireKeys bool   `help:"Refuse requests without an API key ($TIERD_REQUIRE_KEYS)."`
-	Insecure    bool   `help:"Allow other machines in without keys or TLS ($TIERD_INSECURE)."`
+	Insecure    bool   `help:"Allow other machines in without keys or TLS, and requests under any host name ($TIERD_INSECURE)."`
 	TLSCert     string `name:"tls-cert" placeholder:"FILE" help:"Certificate chain, PEM ($TIERD_TLS_CERT)."`
 	TLSKey      string `name:"tls-key" placeholder:"FILE" help:"Private key of the certificate, PEM ($TIERD_TLS_KEY)."`
 	LogLevel    string `placeholder:"info" help:"debug, info, warn or error ($TIERD_LOG_LEVEL)."`
