@@ -99,11 +99,12 @@ func (s sessions) List(ctx context.Context, q *tiering.SessionQuery) (*tiering.S
 }
 
 // Delete removes everything of a session.
-func (s sessions) Delete(ctx context.Context, id string) error {
+func (s sessions) Delete(ctx context.Context, id string, o *tiering.SessionWrite) error {
 	r, err := s.to("delete session", http.MethodDelete, id, "")
 	if err != nil {
 		return err
 	}
+	r.guard(o)
 	_, err = s.c.do(ctx, r) // a repeated delete finds nothing to do
 	return err
 }

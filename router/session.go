@@ -253,18 +253,21 @@ func (s sessions) patchSession(ctx context.Context, id string, p *tiering.Sessio
 }
 
 // Delete removes everything of a session.
-func (s sessions) Delete(ctx context.Context, id string) error {
-	return tiering.Wrap(s.deleteSession(ctx, id), "delete session", "", s.docKey(id))
+func (s sessions) Delete(ctx context.Context, id string, o *tiering.SessionWrite) error {
+	return tiering.Wrap(s.deleteSession(ctx, id, orZero(o)), "delete session", "", s.docKey(id))
 }
 
-func (s sessions) deleteSession(ctx context.Context, id string) error {
+func (s sessions) deleteSession(ctx context.Context, id string, o tiering.SessionWrite) error {
 	if err := s.admitSession(tiering.VerbDelete, id); err != nil {
+		return err
+	}
+	if err := checkFence(o.Fence); err != nil {
 		return err
 	}
 	if _, err := s.sessionSpaces(ctx); err != nil {
 		return err
 	}
-	return s.end(ctx, id, &ending{sessions: s})
+	return s.end(ctx, id, &ending{sessions: s, guard: o})
 }
 
 // List returns sessions, newest first.

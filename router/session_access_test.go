@@ -2,10 +2,53 @@ package router
 
 import (
 	"encoding/json"
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/tierd/tierd/tiering"
 )
+
+// Which sessions another user has is not to be found out by writes: they answer like
+// those of a session that never was. That an id is taken is said, and no more.
+func TestAnotherUsersSessionIsNotThere(t *testing.T) {
+	w := open(t, setup{})
+	w.session(tiering.NewSession{ID: "s", User: "ann"})
+	_, err := w.r.Sessions().AcquireLease(w.ctx, "s", &tiering.LeaseRequest{Holder: "h"})
+	w.no(err)
+	bob := w.r.As(tiering.Principal{Tenant: w.tenant, Scope: tiering.Scope{User: "bob"}}).Sessions()
+	one := int64(1)
+	for name, write := range map[string]func(id string) error{
+		"append": func(id string) error { _, err := bob.Append(w.ctx, id, numbers(1, 1), nil, nil); return err },
+		"append behind": func(id string) error {
+			_, err := bob.Append(w.ctx, id, numbers(1, 1), nil, &tiering.SessionWrite{ExpectSeq: &one})
+			return err
+		},
+		"patch": func(id string) error {
+			_, err := bob.Patch(w.ctx, id, &tiering.SessionPatch{State: json.RawMessage(`{}`)}, nil)
+			return err
+		},
+		"step":   func(id string) error { _, err := bob.Step(w.ctx, id, "x", nil, nil); return err },
+		"delete": func(id string) error { return bob.Delete(w.ctx, id, nil) },
+		"lease": func(id string) error {
+			_, err := bob.AcquireLease(w.ctx, id, &tiering.LeaseRequest{Holder: "b"})
+			return err
+		},
+		"release": func(id string) error { return bob.ReleaseLease(w.ctx, id, 1) },
+	} {
+		if got, want := tiering.CodeOf(write("s")), tiering.CodeOf(write("never")); got != want {
+			t.Errorf("%s of ann's session: %q, of none: %q", name, got, want)
+		}
+	}
+	_, err = bob.Create(w.ctx, &tiering.NewSession{ID: "s"})
+	var e *tiering.Error
+	if !errors.As(err, &e) || e.Code != tiering.CodeVersionConflict || e.CurrentVersion != 0 || strings.Contains(e.Error(), "user") {
+		t.Errorf("a session under the id: %v", err)
+	}
+	if s, err := w.r.Sessions().Get(w.ctx, "s"); err != nil || s.LastSeq != 1 {
+		t.Errorf("ann's session: %+v, %v", s, err)
+	}
+}
 
 // Callers write tierd's own namespaces by calls on sessions alone, whether or not
 // there are any yet; they read them.

@@ -145,16 +145,14 @@ func (c *sessionChange) commit(ctx context.Context, decide func(*sessionTx) erro
 	for _, p := range c.parts {
 		keys = append(keys, s.partKey(c.id, p))
 	}
-	var fence tiering.Key
 	if f := c.guard.Fence; f != nil {
-		fence = s.partKey(f.Session, leasePart)
-		keys = append(keys, fence)
+		keys = append(keys, s.partKey(f.Session, leasePart))
 	}
 	var order []tiering.Key // of the changes
 	var log *warm.Head
 	results, committed, err := s.transact(ctx, keys, c.idem, func(current []warm.Current) ([]warm.Change, error) {
 		t := &sessionTx{parts: map[string]warm.Current{}, put: map[string][]byte{}}
-		if err := c.judge(t, current, fence); err != nil {
+		if err := c.judge(t, current); err != nil {
 			return nil, err
 		}
 		if err := decide(t); err != nil {
@@ -181,15 +179,13 @@ func (c *sessionChange) commit(ctx context.Context, decide func(*sessionTx) erro
 }
 
 // judge checks what guards the change, and fills t with what stands.
-func (c *sessionChange) judge(t *sessionTx, current []warm.Current, fence tiering.Key) error {
+func (c *sessionChange) judge(t *sessionTx, current []warm.Current) error {
 	at := map[tiering.Key]warm.Current{}
 	for _, cur := range current {
 		at[cur.Head.Key] = cur
 	}
-	if f := c.guard.Fence; f != nil {
-		if cur := at[fence]; !cur.Head.Live(cur.Now) || cur.Head.Version != f.Token {
-			return errFenced()
-		}
+	if err := c.s.underLease(c.guard.Fence, at); err != nil {
+		return err
 	}
 	log, doc := at[c.s.logKey(c.id)], at[c.s.docKey(c.id)]
 	live := log.Head.Live(log.Now)
@@ -197,7 +193,7 @@ func (c *sessionChange) judge(t *sessionTx, current []warm.Current, fence tierin
 	t.version = doc.Head.Standing(doc.Now)
 	switch {
 	case c.creates && live && !c.s.mayRead(log.Head.User):
-		return errForeign()
+		return &tiering.Error{Code: tiering.CodeVersionConflict, Detail: "the session exists"} // its version is not the caller's to know
 	case c.creates && live:
 		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: doc.Head.Version, Detail: "the session exists"}
 	case c.creates && log.Head.Version != c.ended:
@@ -206,10 +202,9 @@ func (c *sessionChange) judge(t *sessionTx, current []warm.Current, fence tierin
 		return nil
 	case !live || t.version == 0 || !c.s.mayRead(log.Head.User):
 		return noSession()
-	case c.guard.IfVersion != nil && *c.guard.IfVersion != t.version:
-		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: t.version, Detail: "another version of the session stands: read it and try again"}
-	case c.guard.ExpectSeq != nil && *c.guard.ExpectSeq != log.Head.Version:
-		return seqConflict(&tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: log.Head.Version})
+	}
+	if err := c.s.asExpected(c.guard, t.version, log.Head.Version); err != nil {
+		return err
 	}
 	for _, p := range c.parts {
 		if cur := at[c.s.partKey(c.id, p)]; cur.Head.Live(cur.Now) {
@@ -220,6 +215,28 @@ func (c *sessionChange) judge(t *sessionTx, current []warm.Current, fence tierin
 		return errBaseInCold
 	}
 	return decodeDoc(doc.Body, &t.doc)
+}
+
+// underLease refuses a write whose lease does not stand among what was read.
+func (s sessions) underLease(f *tiering.Fence, at map[tiering.Key]warm.Current) error {
+	if f == nil {
+		return nil
+	}
+	if cur := at[s.partKey(f.Session, leasePart)]; !cur.Head.Live(cur.Now) || cur.Head.Version != f.Token {
+		return errFenced()
+	}
+	return nil
+}
+
+// asExpected refuses a write of a session that stands otherwise than its caller saw.
+func (s sessions) asExpected(g tiering.SessionWrite, version, seq int64) error {
+	switch {
+	case g.IfVersion != nil && *g.IfVersion != version:
+		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: version, Detail: "another version of the session stands: read it and try again"}
+	case g.ExpectSeq != nil && *g.ExpectSeq != seq:
+		return seqConflict(&tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: seq})
+	}
+	return nil
 }
 
 // changes are what the transaction writes, in key order. Entries slide the life

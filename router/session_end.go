@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"errors"
+	"strings"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -26,12 +27,13 @@ func (s sessions) parts(ctx context.Context, id, prefix, after string, limit int
 // ending is the end of one life of a session.
 type ending struct {
 	sessions
+	guard  tiering.SessionWrite
 	former bool // only of a life that is over already, whoever had it
 	gone   bool // the log was taken
 }
 
-// errNothingToEnd stops an ending: the session was made anew, or it is over and was
-// another user's, which is none for the caller.
+// errNothingToEnd stops an ending: the session was made anew, or it is or was another
+// user's, which is none for the caller.
 var errNothingToEnd = errors.New("there is no session to end")
 
 // end takes what stands of a session, page by page, its log and its document with
@@ -47,9 +49,12 @@ func (s sessions) end(ctx context.Context, id string, e *ending) error {
 		for _, p := range parts {
 			keys = append(keys, p.Head.Key)
 		}
+		if f := e.guard.Fence; f != nil {
+			keys = append(keys, s.partKey(f.Session, leasePart))
+		}
 		last := len(parts) < partsPage
 		_, committed, err := s.transact(ctx, keys, nil, func(current []warm.Current) ([]warm.Change, error) {
-			return e.changes(current, last)
+			return e.changes(id, current, last)
 		})
 		switch {
 		case errors.Is(err, errNothingToEnd):
@@ -63,13 +68,14 @@ func (s sessions) end(ctx context.Context, id string, e *ending) error {
 	}
 }
 
-// changes are the deletions of what stands, log and document only with the last
-// parts.
-func (e *ending) changes(current []warm.Current, last bool) (out []warm.Change, err error) {
+// changes are the deletions of what stands: log, document and lease only with the
+// last parts, so that until then the guard has what it looks at.
+func (e *ending) changes(id string, current []warm.Current, last bool) (out []warm.Change, err error) {
 	over := e.former || e.gone
+	lease := e.partKey(id, leasePart)
 	for _, cur := range current {
-		part := cur.Head.Key.Namespace == tiering.SessionPartsNamespace
-		log := cur.Head.Key.Namespace == tiering.SessionEventsNamespace
+		key := cur.Head.Key
+		log := key.Namespace == tiering.SessionEventsNamespace
 		switch {
 		case log && !cur.Head.Live(cur.Now) && !e.mayRead(cur.Head.User) && !over:
 			return nil, errNothingToEnd // not the caller's to end, nor to know of
@@ -77,12 +83,33 @@ func (e *ending) changes(current []warm.Current, last bool) (out []warm.Change, 
 		case log && over:
 			return nil, errNothingToEnd
 		case !over && !e.mayRead(cur.Head.User):
-			return nil, errForeign()
-		case part || last:
-			out = append(out, warm.Change{Key: cur.Head.Key, Rows: []warm.Row{{Op: tiering.OpDelete}}})
+			return nil, errNothingToEnd
+		case key.Namespace == tiering.SessionPartsNamespace && !strings.HasPrefix(key.ID, id+"/"):
+			// the lease of another session that the delete is under
+		case last || key.Namespace == tiering.SessionPartsNamespace && key != lease:
+			out = append(out, warm.Change{Key: key, Rows: []warm.Row{{Op: tiering.OpDelete}}})
 		}
 	}
-	return out, nil
+	if over {
+		return out, nil
+	}
+	return out, e.judge(id, current)
+}
+
+// judge checks what guards the delete of a session that lives.
+func (e *ending) judge(id string, current []warm.Current) error {
+	at := map[tiering.Key]warm.Current{}
+	for _, cur := range current {
+		at[cur.Head.Key] = cur
+	}
+	log, doc := at[e.logKey(id)], at[e.docKey(id)]
+	if !log.Head.Live(log.Now) {
+		return nil
+	}
+	if err := e.underLease(e.guard.Fence, at); err != nil {
+		return err
+	}
+	return e.asExpected(e.guard, doc.Head.Standing(doc.Now), log.Head.Version)
 }
 
 // errFormerLife says that the id had a session before, of which something may

@@ -90,7 +90,7 @@ func TestALostCommitOfASessionIsSettled(t *testing.T) {
 						t.Errorf("behind the release: %v", err)
 					}
 					u.next.Store(int64(f))
-					w.no(all.Delete(w.ctx, "s"))
+					w.no(all.Delete(w.ctx, "s", nil))
 					_, err = all.Get(w.ctx, "s")
 					code(t, "the deleted session", err, tiering.CodeNotFound)
 				})
@@ -129,7 +129,16 @@ func TestManyPartsOfASession(t *testing.T) {
 	if err != nil || len(e.Steps) != n {
 		t.Errorf("%d steps of %d are exported, %v", len(e.Steps), n, err)
 	}
-	w.no(all.Delete(w.ctx, "s"))
+	l, err := all.AcquireLease(w.ctx, "s", &tiering.LeaseRequest{Holder: "h"})
+	w.no(err)
+	stale, fence, version, absent := tiering.Fence{Session: "s", Token: l.Token + 1}, l.Fence(), int64(1), int64(0)
+	code(t, "a delete under another lease", all.Delete(w.ctx, "s", &tiering.SessionWrite{Fence: &stale}), tiering.CodeFenced)
+	code(t, "a delete of no version", all.Delete(w.ctx, "s", &tiering.SessionWrite{IfVersion: &absent}), tiering.CodeVersionConflict)
+	if steps, err = all.Steps(w.ctx, "s"); err != nil || len(steps) != n {
+		t.Errorf("what was refused left %d steps, %v", len(steps), err)
+	}
+	w.no(all.Delete(w.ctx, "s", &tiering.SessionWrite{Fence: &fence, IfVersion: &version}))
+	w.no(all.Delete(w.ctx, "s", &tiering.SessionWrite{Fence: &fence, IfVersion: &version})) // once more, nothing is there
 	w.session(tiering.NewSession{ID: "s"})
 	if steps, err = all.Steps(w.ctx, "s"); err != nil || len(steps) != 0 {
 		t.Errorf("made anew it has %d steps, %v", len(steps), err)
@@ -150,9 +159,12 @@ func TestNothingOfAFormerLife(t *testing.T) {
 	w.advance(50 * time.Minute)
 	_, err = ann.AcquireLease(w.ctx, "s", &tiering.LeaseRequest{Holder: "h", TTL: "3h"})
 	w.no(err)
-	code(t, "bob's delete of a session that lives", bob.Delete(w.ctx, "s"), tiering.CodeForbidden)
+	w.no(bob.Delete(w.ctx, "s", nil)) // which is none for bob, and lives on
+	if _, err = ann.Get(w.ctx, "s"); err != nil {
+		t.Errorf("behind bob's delete: %v", err)
+	}
 	w.advance(90 * time.Minute)
-	w.no(bob.Delete(w.ctx, "s"))
+	w.no(bob.Delete(w.ctx, "s", nil))
 
 	s, err := bob.Create(w.ctx, &tiering.NewSession{ID: "s"})
 	w.no(err)

@@ -87,6 +87,8 @@ func (s sessions) appendAlone(ctx context.Context, id string, events []json.RawM
 	switch {
 	case errors.As(err, &e) && e.Code == tiering.CodeVersionConflict && e.CurrentVersion == 0:
 		return nil, noSession()
+	case e != nil && e.Code == tiering.CodeForbidden:
+		return nil, noSession() // another user's
 	case err != nil:
 		return nil, seqConflict(err)
 	}

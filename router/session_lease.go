@@ -102,10 +102,8 @@ func (s sessions) release(ctx context.Context, id string, token int64) error {
 	_, committed, err := s.transact(ctx, []tiering.Key{key}, nil, func(current []warm.Current) ([]warm.Change, error) {
 		held := current[0]
 		switch {
-		case !held.Head.Live(held.Now):
-			return nil, nil // it ended by itself
-		case !s.mayRead(held.Head.User):
-			return nil, noSession()
+		case !held.Head.Live(held.Now) || !s.mayRead(held.Head.User):
+			return nil, nil // it ended by itself, or is none for the caller
 		case held.Head.Version != token:
 			return nil, errFenced()
 		}

@@ -75,7 +75,7 @@ func TestTheLifeOfASession(t *testing.T) {
 			code(t, "an event like tierd's own", err, tiering.CodeInvalid)
 			_, err = all.Append(w.ctx, "nobody", numbers(1, 1), nil, nil)
 			code(t, "a session that never was", err, tiering.CodeNotFound)
-			w.no(all.Delete(w.ctx, s.ID))
+			w.no(all.Delete(w.ctx, s.ID, nil))
 			_, err = all.Get(w.ctx, s.ID)
 			code(t, "the deleted session", err, tiering.CodeNotFound)
 			_, err = all.Append(w.ctx, s.ID, numbers(1, 1), nil, nil)
@@ -245,6 +245,7 @@ func TestAStaleHolderIsFenced(t *testing.T) {
 			w := open(t, setup{place: place})
 			all := w.r.Sessions()
 			w.session(tiering.NewSession{ID: "s", TTL: "1h"})
+			w.session(tiering.NewSession{ID: "of another"})
 			ttl := tiering.Duration(w.unit).String()
 			first, err := all.AcquireLease(w.ctx, "s", &tiering.LeaseRequest{Holder: "one", TTL: ttl})
 			w.no(err)
@@ -274,6 +275,13 @@ func TestAStaleHolderIsFenced(t *testing.T) {
 				},
 				"append": func(f *tiering.Fence) error {
 					_, err := all.Append(w.ctx, "s", numbers(1, 1), nil, &tiering.SessionWrite{Fence: f})
+					return err
+				},
+				"delete": func(f *tiering.Fence) error {
+					if err := all.Delete(w.ctx, "of another", &tiering.SessionWrite{Fence: f}); err != nil {
+						return err
+					}
+					_, err := all.Create(w.ctx, &tiering.NewSession{ID: "of another"})
 					return err
 				},
 				"step": func(f *tiering.Fence) error {
@@ -400,7 +408,7 @@ func TestCheckpoints(t *testing.T) {
 
 	e, err := all.Export(w.ctx, "s")
 	w.no(err)
-	w.no(all.Delete(w.ctx, "s"))
+	w.no(all.Delete(w.ctx, "s", nil))
 	back, err := all.Import(w.ctx, e)
 	w.no(err)
 	cs, err := all.Checkpoints(w.ctx, "s")

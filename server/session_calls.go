@@ -36,8 +36,11 @@ func (c *call) sessionWrite() (*tiering.SessionWrite, error) {
 		return nil, err
 	}
 	o := &tiering.SessionWrite{IdempotencyKey: key}
-	if v, ok := cond.Version(); ok {
+	switch v, ok := cond.Version(); {
+	case ok:
 		o.IfVersion = &v
+	case cond.Absent():
+		o.IfVersion = new(int64) // "0" or nothing: no session that stands has it
 	}
 	o.Fence, err = c.fence()
 	return o, err
@@ -107,7 +110,11 @@ func (c *call) patchSession() error {
 }
 
 func (c *call) deleteSession() error {
-	if err := c.svc.Sessions().Delete(c.ctx(), c.id); err != nil {
+	o, err := c.sessionWrite()
+	if err != nil {
+		return err
+	}
+	if err := c.svc.Sessions().Delete(c.ctx(), c.id, o); err != nil {
 		return err
 	}
 	c.w.WriteHeader(http.StatusNoContent)

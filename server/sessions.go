@@ -53,7 +53,8 @@ func sessionOperations() []*operation {
 		},
 		{
 			id: "deleteSession", method: http.MethodDelete, path: sessionPath, tag: "sessions", summary: "Delete everything of a session",
-			about:   "Deleting what is not there succeeds.",
+			about:   "Deleting what is not there succeeds, whatever guards it; another user's session is not there for a key that is limited to a user.",
+			headers: []param{ifMatchHeader, fenceHeader},
 			answers: []answer{{http.StatusNoContent, "Nothing of it stands.", nil, nil}}, codes: sessionCodes, run: (*call).deleteSession,
 		},
 		{

@@ -7,6 +7,25 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
+// If-Match "0" stands for nothing, as with documents: no write of a session that is
+// there goes through under it, nor under another version than the one that stands.
+func TestConditionsOnSessions(t *testing.T) {
+	a, _ := serveNode(t, false)
+	a.want(201, "", "POST", "/v1/sessions", `{"id":"s"}`)
+	a.want(200, "", "POST", "/v1/sessions/s/checkpoints/c", "")
+	for _, tag := range []string{`"0"`, `"7"`} {
+		for _, w := range [][3]string{
+			{"POST", "/events", `{"events":[1]}`}, {"PATCH", "", `{"state":{"n":1}}`}, {"POST", "/checkpoints/c", ""},
+			{"POST", "/checkpoints/c/resume", ""}, {"POST", "/steps/x", "{}"}, {"DELETE", "", ""},
+		} {
+			a.want(412, `"version_conflict"`, w[0], "/v1/sessions/s"+w[1], w[2], "If-Match", tag)
+		}
+	}
+	a.want(409, `"fenced"`, "DELETE", "/v1/sessions/s", "", "Tierd-Fence", "s/7")
+	a.want(204, "", "DELETE", "/v1/sessions/s", "", "If-Match", `"1"`)
+	a.want(204, "", "DELETE", "/v1/sessions/s", "", "If-Match", `"1"`)
+}
+
 // An import takes what an export can make, which is more than other bodies may have.
 func TestALongSessionIsExportedAndImported(t *testing.T) {
 	a, _ := serveNode(t, false)

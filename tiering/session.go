@@ -45,8 +45,9 @@ type Sessions interface {
 	Patch(ctx context.Context, id string, p *SessionPatch, o *SessionWrite) (*Session, error)
 	// List returns sessions, newest first.
 	List(ctx context.Context, o *SessionQuery) (*SessionPage, error)
-	// Delete removes everything of a session. Deleting what is not there succeeds.
-	Delete(ctx context.Context, id string) error
+	// Delete removes everything of a session. Deleting what is not there succeeds,
+	// whatever guards it; the idempotency key means nothing here.
+	Delete(ctx context.Context, id string, o *SessionWrite) error
 
 	// Append adds events, and with a patch changes the session, in one commit.
 	// Events alone fold with those of others.

@@ -231,7 +231,7 @@ func (c *sessionsRmCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := service.Sessions().Delete(ctx, c.ID); err != nil {
+	if err := service.Sessions().Delete(ctx, c.ID, nil); err != nil {
 		return err
 	}
 	if p.json {

@@ -316,7 +316,7 @@ func (f *fleet) onlySecond(ctx context.Context, t *testing.T, all tiering.Sessio
 // in it. When it goes on, the lease has passed on.
 func (f *fleet) stoppedDaemon(ctx context.Context, t *testing.T) {
 	first, second := f.clients[0].Sessions(), f.clients[1].Sessions()
-	if err := second.Delete(ctx, "held"); err != nil {
+	if err := second.Delete(ctx, "held", nil); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := first.Create(ctx, &tiering.NewSession{ID: "held"}); err != nil {
