@@ -127,8 +127,16 @@ func (s sessions) find(ctx context.Context, id string) (*standingSession, error)
 	if got.body == nil {
 		return nil, noSession() // deleted in between
 	}
+	s.used(ctx, id, cur.Head)
 	out := &standingSession{log: cur.Head, head: got.head, version: got.head.Version}
 	return out, decodeDoc(got.body, &out.doc)
+}
+
+// used slides the life of a session because something of it was read.
+func (s sessions) used(ctx context.Context, id string, log warm.Head) {
+	if p, err := s.policyOf(ctx, s.who.Tenant, tiering.SessionEventsNamespace); err == nil {
+		s.slide(s.logKey(id), p, log.Meta())
+	}
 }
 
 // shown is a session as the API shows it, with the state it shares.
@@ -159,9 +167,6 @@ func (s sessions) Get(ctx context.Context, id string) (*tiering.Session, error) 
 	at, err := s.find(ctx, id)
 	if err != nil {
 		return nil, tiering.Wrap(err, "session", "", s.docKey(id))
-	}
-	if p, err := s.policyOf(ctx, s.who.Tenant, tiering.SessionEventsNamespace); err == nil {
-		s.slide(s.logKey(id), p, at.log.Meta())
 	}
 	out, err := s.shown(ctx, id, at)
 	return out, tiering.Wrap(err, "session", "", s.docKey(id))

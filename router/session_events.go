@@ -113,5 +113,6 @@ func (s sessions) events(ctx context.Context, id string, o tiering.EntriesOption
 	if !cur.Head.Live(cur.Now) || !s.mayRead(cur.Head.User) {
 		return nil, noSession()
 	}
+	s.used(ctx, id, cur.Head)
 	return s.entriesOf(ctx, cur.Head, o)
 }

@@ -53,11 +53,17 @@ func (s sessions) acquire(ctx context.Context, id string, r tiering.LeaseRequest
 	}
 	key := s.partKey(id, leasePart)
 	results, committed, err := s.transact(ctx, []tiering.Key{s.logKey(id), key}, nil, func(current []warm.Current) ([]warm.Change, error) {
-		log, held := current[0], current[1] // tierd.events is before tierd.parts
+		log, held := current[0], current[1] // in the order of their keys
 		if !log.Head.Live(log.Now) || !s.mayRead(log.Head.User) {
 			return nil, noSession()
 		}
+		// Whoever holds the lease uses the session, which outlives it.
 		life := warm.Expiry{TTL: ttl}
+		var changes []warm.Change
+		if log.Head.TTL > 0 {
+			life.TTL = &tiering.TTL{Life: min(ttl.Life, log.Head.TTL)}
+			changes = append(changes, warm.Change{Key: s.logKey(id), Rows: []warm.Row{{Op: tiering.OpTouch, Expiry: warm.Expiry{Slide: true}}}})
+		}
 		if held.Head.Live(held.Now) {
 			if held.Body == nil {
 				return nil, errBaseInCold
@@ -69,12 +75,12 @@ func (s sessions) acquire(ctx context.Context, id string, r tiering.LeaseRequest
 			if d.Holder != r.Holder {
 				return nil, errLeaseHeld(tiering.SessionLease{Session: id, Holder: d.Holder, Token: held.Head.Version, ExpiresAt: held.Head.ExpiresAt})
 			}
-			return []warm.Change{{Key: key, Rows: []warm.Row{{Op: tiering.OpTouch, Expiry: life, Exact: true}}}}, nil
+			return append(changes, warm.Change{Key: key, Rows: []warm.Row{{Op: tiering.OpTouch, Expiry: life, Exact: true}}}), nil
 		}
 		body, err := encodeDoc(leaseDoc{r.Holder})
-		return []warm.Change{{Key: key, Rows: []warm.Row{{
+		return append(changes, warm.Change{Key: key, Rows: []warm.Row{{
 			Op: tiering.OpPut, Body: body, Digest: tiering.DigestOf(body), User: log.Head.User, Expiry: life,
-		}}}}, err
+		}}}), err
 	})
 	if err != nil {
 		return nil, err
@@ -82,7 +88,7 @@ func (s sessions) acquire(ctx context.Context, id string, r tiering.LeaseRequest
 	if !committed || len(results) == 0 {
 		return nil, tiering.Errorf(tiering.CodeUnavailable, "the lease was not taken: try again")
 	}
-	h := results[0][0].Head
+	h := results[len(results)-1][0].Head // tierd.events is before tierd.parts
 	return &tiering.SessionLease{Session: id, Holder: r.Holder, Token: h.Version, ExpiresAt: h.ExpiresAt}, nil
 }
 

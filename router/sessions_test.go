@@ -103,15 +103,32 @@ func TestASessionHasOneLife(t *testing.T) {
 			return err
 		},
 		"a step": func() error { _, err := all.Step(a.ctx, "s", "x", nil, nil); return err },
+		"a lease": func() error {
+			l, err := all.AcquireLease(a.ctx, "s", &tiering.LeaseRequest{Holder: "h", TTL: "2h"})
+			if err == nil && !l.ExpiresAt.Equal(a.clock.Now().Add(time.Hour)) {
+				t.Errorf("the session lives for an hour, the lease until %v", l.ExpiresAt)
+			}
+			return err
+		},
+		"a read of events": func() error { _, err := all.Events(a.ctx, "s", nil); return err },
+		"a context": func() error {
+			_, err := all.Context(a.ctx, "s", &tiering.ContextOptions{Budget: 1000})
+			return err
+		},
+		"a timeline":            func() error { _, err := all.Timeline(a.ctx, "s", nil); return err },
+		"an export":             func() error { _, err := all.Export(a.ctx, "s"); return err },
+		"a list of steps":       func() error { _, err := all.Steps(a.ctx, "s"); return err },
+		"a list of checkpoints": func() error { _, err := all.Checkpoints(a.ctx, "s"); return err },
 	} {
 		a.clock.advance(50 * time.Minute)
 		a.no(use())
+		a.r.background.Wait()
 		a.clock.advance(50 * time.Minute)
 		s, err := all.Get(a.ctx, "s")
 		if err != nil || !s.ExpiresAt.After(a.clock.Now()) {
-			t.Errorf("after %s: %+v, %v", name, s, err)
+			t.Fatalf("after %s: %+v, %v", name, s, err)
 		}
-		a.no(use())
+		a.r.background.Wait() // for the slide of the get
 	}
 	a.clock.advance(61 * time.Minute)
 	for name, use := range map[string]func() error{

@@ -31,7 +31,7 @@ func sessionSchemas(c map[string]*huma.Schema) {
 		s.MaxItems = &most
 		return s
 	}
-	ttl := may("ttl", "A life from now; slid by everything that is done to the session. none: no expiry.", ttlSchema())
+	ttl := may("ttl", "A life from now; slid by every write and read of the session. none: no expiry.", ttlSchema())
 	c["NewSession"] = object("A session to be made.", join([]property{
 		may("id", "Its id, without slashes; one is made when it is absent.", text(256)), may("user", "The owner, fixed.", text(256)),
 		ttl, may("state", "Its state.", raw()), may("events", "Its first events, in the same commit.", events()),

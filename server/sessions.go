@@ -21,7 +21,7 @@ func sessionOperations() []*operation {
 	all := []*operation{
 		{
 			id: "createSession", method: http.MethodPost, path: "/v1/sessions", tag: "sessions", summary: "Create a session",
-			about:   "A session is a state document, an event log, checkpoints, steps and a lease under one id, with one sliding life. Its log begins with an entry tierd.created.",
+			about:   "A session is a state document, an event log, checkpoints, steps and a lease under one id, with one life that every write and read of the session slides; lists and watches do not. Its log begins with an entry tierd.created.",
 			headers: []param{idempotencyHeader},
 			body: &body{about: "The session.", component: "NewSession", optional: true, media: []media{{"application/json", ref("NewSession"),
 				map[string]any{"user": "ada", "agent": "planner", "ttl": "2h", "state": map[string]any{"step": 1}}}}},
@@ -150,7 +150,7 @@ func sessionPartOperations(guards []param, one func(string) []answer) []*operati
 		},
 		{
 			id: "acquireLease", method: http.MethodPost, path: sessionPath + "/lease", tag: "sessions", summary: "Take or renew a session's lease",
-			about:   "Held by another holder it is 409 lease_held, which names the holder and the expiry. The token of a lease that was taken anew is higher; that of a renewed one stays.",
+			about:   "Held by another holder it is 409 lease_held, which names the holder and the expiry. The token of a lease that was taken anew is higher; that of a renewed one stays. Both slide the session's life, than which no lease is longer.",
 			body:    &body{about: "Who wants it.", component: "LeaseRequest", media: []media{{"application/json", ref("LeaseRequest"), map[string]any{"holder": "worker-3", "ttl": "30s"}}}},
 			answers: []answer{{http.StatusOK, "Held.", nil, jsonOf("SessionLease", exampleLease)}}, codes: append([]tiering.Code{tiering.CodeLeaseHeld}, sessionCodes...), run: (*call).acquireLease,
 		},

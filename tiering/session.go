@@ -80,7 +80,8 @@ type Sessions interface {
 	Step(ctx context.Context, id, name string, r *StepRequest, o *SessionWrite) (*Step, error)
 	Steps(ctx context.Context, id string) ([]Step, error)
 
-	// AcquireLease takes the session's lease, or renews it for the same holder.
+	// AcquireLease takes the session's lease, or renews it for the same holder, and
+	// slides the session's life; no lease is longer than that life.
 	// lease_held names who holds it, and until when.
 	AcquireLease(ctx context.Context, id string, r *LeaseRequest) (*SessionLease, error)
 	// ReleaseLease gives it up; a lease of another token is left alone (fenced).
