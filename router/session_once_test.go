@@ -78,6 +78,7 @@ func TestAWriterOfSessionsThatMayNotRead(t *testing.T) {
 			_, err := writer.Patch(w.ctx, "s", &tiering.SessionPatch{Status: &status}, nil)
 			return err
 		},
+		"step":   func() error { _, err := writer.Step(w.ctx, "s", "x", nil, nil); return err },
 		"resume": func() error { _, err := writer.Resume(w.ctx, "s", "c", nil); return err },
 		"branch": func() error { _, err := writer.Branch(w.ctx, "s", "c", &tiering.NewSession{ID: "t"}); return err },
 		"import": func() error {

@@ -354,7 +354,7 @@ func TestStepsRunOnce(t *testing.T) {
 	code(t, "completed before it was claimed", err, tiering.CodeInvalid)
 	once := &tiering.SessionWrite{IdempotencyKey: "claim"}
 	first := do("the claim", nil, once, tiering.StepClaimed, false, "")
-	do("the same claim, whose answer was lost", nil, once, tiering.StepClaimed, false, "")
+	do("the same claim, whose answer was lost", nil, once, tiering.StepUnknown, true, "")
 	unknown := do("claimed by another", nil, nil, tiering.StepUnknown, false, "")
 	again := do("claimed once more", &tiering.StepRequest{Again: true}, nil, tiering.StepClaimed, false, "")
 	if unknown.Key != first.Key || again.Key != first.Key || again.Attempts != 2 {
@@ -362,6 +362,7 @@ func TestStepsRunOnce(t *testing.T) {
 	}
 	do("completed", &tiering.StepRequest{Output: json.RawMessage(` {"ok": true}`)}, nil, tiering.StepDone, false, `{"ok":true}`)
 	do("claimed when it was done", nil, nil, tiering.StepDone, true, `{"ok":true}`)
+	do("the claim by its key when it was done", nil, once, tiering.StepDone, true, `{"ok":true}`)
 	do("completed again", &tiering.StepRequest{Output: json.RawMessage(`2`)}, nil, tiering.StepDone, true, `{"ok":true}`)
 	steps, err := all.Steps(w.ctx, "s")
 	if err != nil || len(steps) != 1 || steps[0].Status != tiering.StepDone {

@@ -71,7 +71,7 @@ func sessionSchemas(c map[string]*huma.Schema) {
 	c["StepRequest"] = object("What to do with a step.", may("output", "Completes it.", anyJSON()), may("again", "Claim one that is unknown once more.", boolean()))
 	c["Step"] = object("A run-once step.", must("name", "Its name.", str()), must("status", "claimed: by this call.", enum("claimed", "done", "unknown")),
 		must("key", "The same at every try.", str()), must("attempts", "How often it was claimed.", integer(0)), may("output", "What it gave.", anyJSON()),
-		may("replayed", "It was done before.", boolean()), may("claimed_at", "When it was claimed last.", instant()), may("completed_at", "When it was done.", instant()))
+		may("replayed", "It was done before, or the call came again by its key.", boolean()), may("claimed_at", "When it was claimed last.", instant()), may("completed_at", "When it was done.", instant()))
 	c["StepList"] = object("All steps.", must("items", "The steps.", list(ref("Step"))))
 	c["LeaseRequest"] = object("Who wants a lease, and for how long.", must("holder", "Who.", text(256)), may("ttl", "For how long; default 30s.", ttlSchema()))
 	c["SessionLease"] = object("The right to write a session that one holder has at a time.", must("session", "The session.", str()), must("holder", "Who holds it.", str()),

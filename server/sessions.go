@@ -139,7 +139,7 @@ func sessionPartOperations(guards []param, one func(string) []answer) []*operati
 		{
 			id: "runStep", method: http.MethodPost, path: sessionPath + "/steps/{name}", tag: "sessions", summary: "Claim or complete a run-once step",
 			about: "Without an output the step is claimed. One that is done answers its output with replayed, and never runs again. One that was claimed and not completed is unknown: " +
-				"whether it ran is the caller's to find out, by its key; again claims it once more.",
+				"whether it ran is the caller's to find out, by its key; again claims it once more. A claim that comes again with its Idempotency-Key claims nothing: it is unknown, or done, with replayed.",
 			headers: guards,
 			body:    &body{about: "Nothing, to claim; an output, to complete.", component: "StepRequest", optional: true, media: []media{{"application/json", ref("StepRequest"), map[string]any{"output": map[string]any{"ok": true}}}}},
 			answers: []answer{{http.StatusOK, "The step.", nil, jsonOf("Step", exampleStep)}}, codes: sessionCodes, run: (*call).runStep,

@@ -212,7 +212,8 @@ type Step struct {
 	Key      string          `json:"key"`
 	Attempts int             `json:"attempts"`
 	Output   json.RawMessage `json:"output,omitempty"`
-	// Replayed says that the step was done before: this is what it gave then.
+	// Replayed says that the step was done before, and this is what it gave then; or
+	// that the call came again by its idempotency key, which claims nothing.
 	Replayed    bool      `json:"replayed,omitempty"`
 	ClaimedAt   time.Time `json:"claimed_at,omitzero"`
 	CompletedAt time.Time `json:"completed_at,omitzero"`
