@@ -24,6 +24,9 @@ func (o Options) recall(room int) ([]message, *tiering.ContextRecall) {
 	told := &tiering.ContextRecall{Memories: []tiering.RecalledMemory{}, Partial: o.Recalled.Partial, Reason: o.Recalled.Reason}
 	m := message{role: "user", text: memoriesHead}
 	for _, match := range o.Recalled.Matches {
+		if match.Score.Relevance == 0 {
+			continue // has nothing of what was asked for
+		}
 		longer := m
 		longer.text += "\n" + memoryLine(match.Memory)
 		if o.cost([]message{longer}) > room/recallShare {

@@ -13,7 +13,7 @@ import (
 // memory is a match with a text of n words.
 func memory(id string, n int) tiering.Match {
 	m := tiering.Match{}
-	m.Namespace, m.ID, m.Version, m.Score.Total = "people", id, 3, 0.5
+	m.Namespace, m.ID, m.Version, m.Score.Total, m.Score.Relevance = "people", id, 3, 0.5, 0.5
 	m.Text = strings.TrimSpace(strings.Repeat(id+" ", n))
 	return m
 }
@@ -31,7 +31,8 @@ func recalledIDs(c *tiering.SessionContext) string {
 // place to the next.
 func TestRecalledMemoriesAreWovenIn(t *testing.T) {
 	long := memory("long", 100)
-	dated := memory("dated", 3)
+	dated, other := memory("dated", 3), memory("other", 1)
+	other.Score.Total, other.Score.Relevance = 0, 0 // nothing of what was asked for
 	dated.OccurredAt = time.Date(2026, 2, 1, 23, 0, 0, 0, time.UTC)
 	for _, c := range []struct {
 		name    string
@@ -41,7 +42,7 @@ func TestRecalledMemoriesAreWovenIn(t *testing.T) {
 		left    int
 		message string
 	}{
-		{"those that fit", []tiering.Match{dated, long, memory("short", 2)}, 300, "dated short", 1,
+		{"those that fit", []tiering.Match{dated, other, long, memory("short", 2)}, 300, "dated short", 1,
 			"From long-term memory, not said in this conversation:\n- 2026-02-01: dated dated dated\n- short short"},
 		{"none that fits", []tiering.Match{long}, 200, "", 1, ""},
 		{"none that was found", nil, 200, "", 0, ""},
