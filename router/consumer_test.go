@@ -268,3 +268,38 @@ func TestAConsumerThatTheFeedPassedBy(t *testing.T) {
 		t.Errorf("it sees %s", e.Key)
 	}
 }
+
+// An acknowledgement is no reason for another one: consumers of a quiet store would
+// make each other's for ever. But none is left behind what the feed keeps.
+func TestAcknowledgementsAloneHoldThePosition(t *testing.T) {
+	w := open(t, setup{place: embedded})
+	s, err := w.r.Watch(w.ctx, &tiering.WatchOptions{Namespace: "nowhere", Consumer: "quiet"})
+	w.no(err)
+	defer s.Close()
+	quiet := s.(*watcher)
+	acknowledge := func() string {
+		t.Helper()
+		// What was committed before it, or the making of the consumer.
+		w.no(quiet.more(w.ctx))
+		quiet.settle()
+		at := quiet.Position()
+		_, err := w.r.Acknowledge(w.ctx, "quiet", at)
+		w.no(err)
+		return at
+	}
+	w.put("a", `{}`)
+	first := acknowledge()
+	w.no(quiet.more(w.ctx)) // that acknowledgement
+	quiet.settle()
+	if at := quiet.Position(); at != first {
+		t.Fatalf("an acknowledgement moved the position from %s to %s", first, at)
+	}
+	w.clock.advance(quietHold)
+	if at := quiet.Position(); at == first {
+		t.Errorf("the position stays at %s for good", at)
+	}
+	w.put("b", `{}`)
+	if at := acknowledge(); at == first {
+		t.Errorf("a write left the position at %s", at)
+	}
+}

@@ -24,7 +24,7 @@ func errFenced() error {
 }
 
 func errLeaseHeld(l tiering.SessionLease) error {
-	return &tiering.Error{Code: tiering.CodeLeaseHeld, Lease: &l,
+	return &tiering.Error{Code: tiering.CodeLeaseHeld, Lease: &tiering.HeldLease{Session: l.Session, Holder: l.Holder, ExpiresAt: l.ExpiresAt},
 		Detail: "the lease is held by " + l.Holder + " until " + l.ExpiresAt.UTC().Format(time.RFC3339Nano)}
 }
 

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -160,9 +161,11 @@ type watcher struct {
 	closed context.Context
 	close  context.CancelFunc
 	once   sync.Once
+	// news says that something but acknowledgements was read since settled moved.
+	news bool
 	// settled is the id behind which nothing was handed out yet that the caller has
 	// not asked on from.
-	settled atomic.Pointer[string]
+	settled atomic.Pointer[watchPlace]
 }
 
 var errWatcherClosed = errors.New("the stream was closed")
@@ -170,15 +173,40 @@ var errWatcherClosed = errors.New("the stream was closed")
 // Position is an id to go on behind without a gap: every event up to it was
 // returned by a Next that another one has followed, or was not wanted. It moves on
 // while nothing is, and may be asked for from any goroutine.
-func (w *watcher) Position() string { return *w.settled.Load() }
+func (w *watcher) Position() string {
+	s := w.settled.Load()
+	if w.r.Clock().Sub(s.since) >= quietHold {
+		return s.at
+	}
+	return s.told
+}
 
-// settle notes where the watch stands when all that it read was handed out.
+// quietHold is how long a position may stay behind transactions that only
+// acknowledge, well within the day that the feed keeps.
+const quietHold = time.Hour
+
+// watchPlace is where a watch stands.
+type watchPlace struct {
+	at    string
+	told  string // at, or what it was before acknowledgements alone moved it
+	since time.Time
+}
+
+// settle notes where the watch stands when all that it read was handed out. What
+// acknowledgements alone moved is held back for a while: who acknowledges a
+// position makes the next one, and consumers would keep each other at work for ever.
 func (w *watcher) settle() {
 	at := fmt.Sprintf("%s.%d", w.epoch, w.pos)
 	if w.skip >= 0 {
 		at = eventID(w.epoch, w.pos+1, w.skip)
 	}
-	w.settled.Store(&at)
+	now := w.r.Clock()
+	s := watchPlace{at, at, now}
+	if before := w.settled.Load(); before != nil && !w.news && now.Sub(before.since) < quietHold {
+		s.told, s.since = before.told, before.since
+	}
+	w.news = false
+	w.settled.Store(&s)
 }
 
 func eventID(epoch string, pos int64, index int) string {
@@ -245,6 +273,7 @@ func (w *watcher) page(ctx context.Context) error {
 			return err
 		}
 		w.ready = append(w.ready, events...)
+		w.news = w.news || !onlyAcknowledges(e)
 		if w.ended != nil {
 			return nil
 		}
@@ -252,6 +281,11 @@ func (w *watcher) page(ctx context.Context) error {
 		w.pos = e.Pos
 	}
 	return nil
+}
+
+// onlyAcknowledges reports whether a transaction did nothing but move consumers.
+func onlyAcknowledges(e warm.FeedEntry) bool {
+	return !slices.ContainsFunc(e.Changes, func(c warm.FeedChange) bool { return c.Key.Namespace != tiering.ConsumerNamespace })
 }
 
 // eventsOf are the events of one transaction that the watch has still to tell.

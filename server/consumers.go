@@ -47,7 +47,7 @@ func consumerSchemas(c map[string]*huma.Schema) {
 		may("namespace", "What it watches; absent: all.", str()), may("prefix", "Likewise.", str()), may("id", "Likewise.", str()),
 		may("user", "Likewise.", str()), may("session", "Likewise.", str()),
 		must("position", "The event that was acknowledged last, or where it began.", str()),
-		must("behind", "Transactions, of everybody, that were committed since.", integer(0)),
+		must("behind", "Transactions, of everybody, that were committed since, those that acknowledge among them: what waits for it is no more. Near 0 while it keeps up and acknowledges heartbeats too.", integer(0)),
 		may("gone", "The feed no longer keeps what comes next: delete it, and begin anew.", boolean()),
 		must("created_at", "When it was made.", instant()), may("acknowledged_at", "When it moved last; absent: never.", instant()))
 	c["ConsumerList"] = object("Named consumers.", must("items", "By name.", list(ref("Consumer"))))

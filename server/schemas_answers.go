@@ -164,7 +164,7 @@ func nodeSchemas(c map[string]*huma.Schema) {
 		may("errors", "Every fault of a body that broke its schema.", list(ref("Fault"))),
 		may("siblings", "The names beside a pointer that led nowhere.", list(str())),
 		may("failed_op", "The operation that failed an atomic batch, from 0.", integer(0)),
-		may("lease", "lease_held: who holds it, and until when.", ref("SessionLease")))
+		may("lease", "lease_held: who holds it, and until when.", ref("HeldLease")))
 
 	c["TierStatus"] = object("The state of one tier.",
 		must("tier", "The tier.", tierEnum()), must("driver", "What keeps it.", str()),

@@ -76,6 +76,8 @@ func sessionSchemas(c map[string]*huma.Schema) {
 	c["LeaseRequest"] = object("Who wants a lease, and for how long.", must("holder", "Who.", text(256)), may("ttl", "For how long; default 30s.", ttlSchema()))
 	c["SessionLease"] = object("The right to write a session that one holder has at a time.", must("session", "The session.", str()), must("holder", "Who holds it.", str()),
 		must("token", "Grows with every new lease.", integer(1)), must("expires_at", "Until when.", instant()))
+	c["HeldLease"] = object("A lease as others than its holder see it, without its token.", must("session", "The session.", str()), must("holder", "Who holds it.", str()),
+		must("expires_at", "Until when.", instant()))
 	c["SessionExport"] = object("A whole session.", must("session", "The session.", ref("Session")), may("ttl", "Its sliding life.", str()), must("events", "Its log.", list(ref("Entry"))),
 		may("skipped", "What resumes went back over.", list(ref("Omitted"))), may("checkpoints", "Its checkpoints.", list(ref("CheckpointExport"))), may("steps", "Its steps.", list(ref("Step"))))
 }

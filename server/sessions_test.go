@@ -46,3 +46,14 @@ func TestALongSessionIsExportedAndImported(t *testing.T) {
 	a.want(413, "", "POST", "/v1/sessions", `{"id":"t","state":{"x":"`+strings.Repeat("x", tiering.MaxBody)+`"}}`)
 	a.want(413, "", "POST", "/v1/sessions/import", `{"x":"`+strings.Repeat("x", tiering.MaxExport)+`"}`)
 }
+
+// Who does not hold the lease is not told the token that makes its holder.
+func TestALeaseThatIsHeldKeepsItsToken(t *testing.T) {
+	a, _ := serveNode(t, false)
+	a.want(201, "", "POST", "/v1/sessions", `{"id":"s"}`)
+	a.want(200, `"token"`, "POST", "/v1/sessions/s/lease", `{"holder":"one"}`)
+	res, body := a.call("POST", "/v1/sessions/s/lease", `{"holder":"two"}`)
+	if res.StatusCode != 409 || !strings.Contains(body, `"holder":"one"`) || strings.Contains(body, "token") {
+		t.Errorf("%d %s", res.StatusCode, body)
+	}
+}

@@ -43,7 +43,9 @@ type Consumer struct {
 	Session   string `json:"session,omitempty"`
 
 	Position string `json:"position"` // the event acknowledged last, or where it began
-	// Behind is how many transactions, of everybody, were committed since.
+	// Behind is how many transactions, of everybody, were committed since, those
+	// that acknowledge among them: what waits is no more. It is near 0, not always
+	// 0, while the consumer keeps up.
 	Behind int64 `json:"behind"`
 	// Gone says that the feed no longer keeps what comes next.
 	Gone           bool      `json:"gone,omitempty"`
@@ -52,8 +54,8 @@ type Consumer struct {
 }
 
 // idleAcknowledge is how long a consumer sees nothing before it acknowledges how
-// far the feed was searched for it, well within the day that the feed keeps.
-const idleAcknowledge = time.Hour
+// far the feed was searched for it, where that has moved.
+const idleAcknowledge = 5 * time.Second
 
 // lastAcknowledge bounds the acknowledgement behind the end of Consume's context.
 const lastAcknowledge = 5 * time.Second
@@ -62,7 +64,9 @@ const lastAcknowledge = 5 * time.Second
 // in order, and acknowledges each that fn took without an error. Acknowledgements
 // run behind: while one is under way, those that follow become one. Consume ends
 // with fn's error, what ends a watch, or the end of ctx, and has by then
-// acknowledged what was taken, if that was possible. What was not comes again.
+// acknowledged what was taken, if that was possible. What was not comes again. On a
+// quiet stream it acknowledges every few seconds how far the feed was searched,
+// where others' writes have moved that.
 func Consume(ctx context.Context, s interface {
 	Documents
 	Consumers

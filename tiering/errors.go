@@ -119,7 +119,7 @@ type Error struct {
 	// or the last sequence number, that stands, 0 when nothing does.
 	CurrentVersion int64
 	// Lease goes with lease_held: who holds it, and until when.
-	Lease *SessionLease
+	Lease *HeldLease
 	// RetryAfter goes with unavailable and rate_limited; 0 means unsaid.
 	RetryAfter time.Duration
 	// Faults lists every fault of a body that broke its schema.

@@ -58,8 +58,8 @@ type Problem struct {
 	Errors         []Fault  `json:"errors,omitempty"`
 	Siblings       []string `json:"siblings,omitempty"`
 	FailedOp       *int     `json:"failed_op,omitempty"`
-	// Lease goes with lease_held.
-	Lease *SessionLease `json:"lease,omitempty"`
+	// Lease goes with lease_held: who holds it, and until when.
+	Lease *HeldLease `json:"lease,omitempty"`
 }
 
 // ProblemOf returns the problem document of err, without its cause: a remote

@@ -234,6 +234,14 @@ type SessionLease struct {
 	ExpiresAt time.Time `json:"expires_at"`
 }
 
+// HeldLease is a lease as those see it who do not hold it: without its token, with
+// which they could write and release as if they did.
+type HeldLease struct {
+	Session   string    `json:"session"`
+	Holder    string    `json:"holder"`
+	ExpiresAt time.Time `json:"expires_at"`
+}
+
 // Fence is the value of the Tierd-Fence header under the lease.
 func (l SessionLease) Fence() Fence { return Fence{l.Session, l.Token} }
 
