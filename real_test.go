@@ -162,3 +162,31 @@ func TestDaemonsOnOneDatabaseShareTheirTiers(t *testing.T) {
 		t.Errorf("memory beside a daemon with Redis: %v", err)
 	}
 }
+
+// A daemon that is stopped leaves its work to others at once: nobody waits until
+// its leases lapse.
+func TestAStoppedDaemonLeavesItsWorkToOthers(t *testing.T) {
+	c := realTiers(t)
+	first, err := tierd.Open(t.Context(), c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := first.Put(t.Context(), "docs", "a", []byte(`1`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := first.Archive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	second := open(t, c)
+	if err := first.Close(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := second.Put(t.Context(), "docs", "b", []byte(`1`), nil); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 15*time.Second) // half of what a lease lasts
+	defer cancel()
+	if err := second.Archive(ctx); err != nil {
+		t.Errorf("the second daemon archives: %v", err)
+	}
+}

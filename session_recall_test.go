@@ -2,6 +2,7 @@ package tierd_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -20,6 +21,11 @@ func TestAContextRecallsForItsUser(t *testing.T) {
 	for id, user := range map[string]string{"hers": "ada", "his": "bob", "all": ""} {
 		m := said(id, "A window seat is what "+id+" prefers on a plane")
 		m.User = user
+		remember(t, n, m, nil)
+	}
+	for i := range 40 { // they match better, and are for none of these sessions
+		m := said(fmt.Sprintf("other-%d", i), "window seat on a plane")
+		m.User = fmt.Sprintf("user-%d", i)
 		remember(t, n, m, nil)
 	}
 	if _, err := n.Put(t.Context(), "notes", "seat", []byte(`"a window seat on a plane"`), nil); err != nil {

@@ -157,7 +157,11 @@ func (n *Node) Close(ctx context.Context) error {
 	if tiering.CodeOf(flushed) == tiering.CodeLeaseHeld {
 		flushed = nil // another daemon archives what this one committed
 	}
-	return errors.Join(flushed, n.tiers.leave(ctx), n.tiers.close())
+	var resigned error
+	if n.tiers.shared { // an embedded store's next process goes on with its leases
+		resigned = n.engine.Resign(ctx)
+	}
+	return errors.Join(flushed, resigned, n.tiers.leave(ctx), n.tiers.close())
 }
 
 // Archive writes everything committed so far to cold, now.

@@ -23,7 +23,7 @@ func notTierds(ns string) error {
 	if !strings.HasPrefix(ns, tiering.OwnNamespaces) {
 		return nil
 	}
-	return tiering.Errorf(tiering.CodeWrongKind, "namespace %q is tierd's own, as all are that begin with %q: calls on sessions write it", ns, tiering.OwnNamespaces)
+	return tiering.Errorf(tiering.CodeWrongKind, "namespace %q is tierd's own, as all are that begin with %q: calls on sessions and consumers write it", ns, tiering.OwnNamespaces)
 }
 
 // admitOwn is admit for tierd's own writes of its own namespaces, and for moves

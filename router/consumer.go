@@ -157,7 +157,7 @@ func (r *Router) makeConsumer(ctx context.Context, o tiering.WatchOptions, posit
 // goneConsumer tells a watch that the feed passed by how to go on.
 func goneConsumer(name string, err error) error {
 	var e *tiering.Error
-	if name == "" || !errors.As(err, &e) || e.Code != tiering.CodeGone {
+	if !errors.As(err, &e) || e.Code != tiering.CodeGone {
 		return err
 	}
 	c := *e
@@ -209,7 +209,7 @@ func (r *Router) listConsumers(ctx context.Context) ([]tiering.Consumer, error) 
 		return nil, err
 	}
 	out := []tiering.Consumer{}
-	l := warm.List{Tenant: r.who.Tenant, Namespace: tiering.ConsumerNamespace, Limit: maxLimit}
+	l := warm.List{Tenant: r.who.Tenant, Namespace: tiering.ConsumerNamespace, Limit: maxLimit, Bodies: true}
 	for {
 		page, err := r.Warm.List(ctx, l)
 		if err != nil {
@@ -217,7 +217,12 @@ func (r *Router) listConsumers(ctx context.Context) ([]tiering.Consumer, error) 
 		}
 		for _, cur := range page {
 			l.After = cur.Head.Key.ID
-			c, err := r.loadConsumer(ctx, l.After)
+			c := &consumer{head: cur.Head}
+			if cur.Body != nil {
+				err = c.decode(cur.Body)
+			} else {
+				c, err = r.loadConsumer(ctx, l.After)
+			}
 			if err != nil {
 				return nil, err
 			}
@@ -354,8 +359,12 @@ func (f feedNow) describe(name string, c *consumer) *tiering.Consumer {
 	if c.head.UpdatedAt.After(c.head.CreatedAt) {
 		out.AcknowledgedAt = c.head.UpdatedAt
 	}
-	pos, _, err := parseEventID(f.epoch, c.Position)
-	if out.Gone = err != nil || pos+1 < f.first; !out.Gone {
+	pos, index, err := parseEventID(f.epoch, c.Position)
+	next := pos + 1
+	if index >= 0 { // the rest of its transaction
+		next = pos
+	}
+	if out.Gone = err != nil || next < f.first; !out.Gone {
 		out.Behind = max(f.last-pos, 0)
 	}
 	return out

@@ -166,16 +166,19 @@ func (r *core) endEpoch(old tiering.HotEpoch) bool {
 	return true
 }
 
-// forgetEpochs removes what is left of epochs that ended a while ago. What it
-// cannot remove goes with its TTLs.
+// forgetEpochs removes what is left of epochs that ended a while ago, beside the
+// one who follows them: it looks at all of hot. What it cannot remove goes with its
+// TTLs.
 func (r *core) forgetEpochs(now time.Time) {
 	for len(r.epochs.left) > 0 && now.After(r.epochs.left[0].due) {
 		e := r.epochs.left[0].HotEpoch
 		r.epochs.left = r.epochs.left[1:]
-		ctx, cancel := context.WithTimeout(r.closing, forgetAfter)
-		if err := r.epochs.store.Forget(ctx, e); err != nil && r.closing.Err() == nil {
-			r.Logger.Warn("what hot holds of an epoch that is over goes by its TTLs alone", "epoch", e, "err", err)
-		}
-		cancel()
+		r.background.Go(func() {
+			ctx, cancel := context.WithTimeout(r.closing, forgetAfter)
+			defer cancel()
+			if err := r.epochs.store.Forget(ctx, e); err != nil && r.closing.Err() == nil {
+				r.Logger.Warn("what hot holds of an epoch that is over goes by its TTLs alone", "epoch", e, "err", err)
+			}
+		})
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -58,12 +59,13 @@ const (
 // Recall finds memories by meaning and by words.
 func (r *Router) Recall(ctx context.Context, q *tiering.Recall) (*tiering.Recalled, error) {
 	began := time.Now()
-	out, err := r.recall(ctx, orZero(q))
+	out, err := r.recall(ctx, orZero(q), nil)
 	r.Recorder.Load(tiering.Vector, time.Since(began), err)
 	return out, tiering.Wrap(err, "recall", "", tiering.Key{})
 }
 
-func (r *Router) recall(ctx context.Context, q tiering.Recall) (*tiering.Recalled, error) {
+// recall searches. of, which may be nil, says whose memories may be read.
+func (r *Router) recall(ctx context.Context, q tiering.Recall, of func(owner string) bool) (*tiering.Recalled, error) {
 	if err := checkRecall(&q); err != nil {
 		return nil, err
 	}
@@ -96,6 +98,9 @@ func (r *Router) recall(ctx context.Context, q tiering.Recall) (*tiering.Recalle
 		found, more, err := a.search(ctx, depth)
 		if err != nil {
 			return nil, tiering.Wrap(err, "", tiering.Vector, tiering.Key{})
+		}
+		if of != nil {
+			found = slices.DeleteFunc(found, func(f ranked) bool { return !of(f.hit.User) })
 		}
 		lost := 0
 		if out.Matches, lost, err = r.readMatches(ctx, found, q.K, filter); err != nil {

@@ -36,9 +36,10 @@ type ending struct {
 // user's, which is none for the caller.
 var errNothingToEnd = errors.New("there is no session to end")
 
-// end takes what stands of a session, page by page, its log and its document with
-// the last parts. A part can be committed until the log is gone, so it looks once
-// more behind it; by then a session that lives is another one.
+// end takes what stands of a session: its log, its document and a page of parts in
+// one transaction, under what guards the delete, and then the parts that are left. No
+// part can be committed without the log, so none is taken from a session that lives;
+// one that does by then is another one.
 func (s sessions) end(ctx context.Context, id string, e *ending) error {
 	for {
 		parts, err := s.parts(ctx, id, "", "", partsPage, false)
@@ -52,9 +53,8 @@ func (s sessions) end(ctx context.Context, id string, e *ending) error {
 		if f := e.guard.Fence; f != nil {
 			keys = append(keys, s.partKey(f.Session, leasePart))
 		}
-		last := len(parts) < partsPage
 		_, committed, err := s.transact(ctx, keys, nil, func(current []warm.Current) ([]warm.Change, error) {
-			return e.changes(id, current, last)
+			return e.changes(id, current)
 		})
 		switch {
 		case errors.Is(err, errNothingToEnd):
@@ -64,15 +64,13 @@ func (s sessions) end(ctx context.Context, id string, e *ending) error {
 		case !committed:
 			return tiering.Errorf(tiering.CodeUnavailable, "the session was not deleted: try again")
 		}
-		e.gone = e.gone || last
+		e.gone = true
 	}
 }
 
-// changes are the deletions of what stands: log, document and lease only with the
-// last parts, so that until then the guard has what it looks at.
-func (e *ending) changes(id string, current []warm.Current, last bool) (out []warm.Change, err error) {
+// changes are the deletions of what stands.
+func (e *ending) changes(id string, current []warm.Current) (out []warm.Change, err error) {
 	over := e.former || e.gone
-	lease := e.partKey(id, leasePart)
 	for _, cur := range current {
 		key := cur.Head.Key
 		log := key.Namespace == tiering.SessionEventsNamespace
@@ -86,7 +84,7 @@ func (e *ending) changes(id string, current []warm.Current, last bool) (out []wa
 			return nil, errNothingToEnd
 		case key.Namespace == tiering.SessionPartsNamespace && !strings.HasPrefix(key.ID, id+"/"):
 			// the lease of another session that the delete is under
-		case last || key.Namespace == tiering.SessionPartsNamespace && key != lease:
+		default:
 			out = append(out, warm.Change{Key: key, Rows: []warm.Row{{Op: tiering.OpDelete}}})
 		}
 	}

@@ -145,6 +145,31 @@ func TestManyPartsOfASession(t *testing.T) {
 	}
 }
 
+// A delete of many pages that dies between two of them has ended the session with the
+// first: nothing is taken from one that lives. What is left goes when it is repeated.
+func TestADeleteDiesBetweenPages(t *testing.T) {
+	w := open(t, setup{})
+	all := w.r.Sessions()
+	w.manyParts("s")
+	calls := 0
+	w.fail("warm.Atomic", func() error {
+		if calls++; calls == 2 {
+			return errHotLost
+		}
+		return nil
+	})
+	code(t, "the delete that dies", all.Delete(w.ctx, "s", nil), tiering.CodeUnavailable)
+	_, err := all.Get(w.ctx, "s")
+	code(t, "a get", err, tiering.CodeNotFound)
+	_, err = all.Step(w.ctx, "s", "0001", &tiering.StepRequest{}, nil)
+	code(t, "a step of it", err, tiering.CodeNotFound)
+	w.no(all.Delete(w.ctx, "s", nil))
+	left, err := w.warm.List(w.ctx, warm.List{Tenant: w.tenant, Namespace: tiering.SessionPartsNamespace, Prefix: "s/", Limit: 10})
+	if err != nil || len(left) != 0 {
+		t.Errorf("%d parts are left, %v", len(left), err)
+	}
+}
+
 // Who makes a session under the id of one that has expired, and was not swept yet,
 // sees nothing of it.
 func TestNothingOfAFormerLife(t *testing.T) {

@@ -23,8 +23,8 @@ func errFenced() error {
 	return tiering.Errorf(tiering.CodeFenced, "the lease of this token does not stand any more: nothing was done; acquire it anew")
 }
 
-func errLeaseHeld(l tiering.SessionLease) error {
-	return &tiering.Error{Code: tiering.CodeLeaseHeld, Lease: &tiering.HeldLease{Session: l.Session, Holder: l.Holder, ExpiresAt: l.ExpiresAt},
+func errLeaseHeld(l tiering.HeldLease) error {
+	return &tiering.Error{Code: tiering.CodeLeaseHeld, Lease: &l,
 		Detail: "the lease is held by " + l.Holder + " until " + l.ExpiresAt.UTC().Format(time.RFC3339Nano)}
 }
 
@@ -73,7 +73,7 @@ func (s sessions) acquire(ctx context.Context, id string, r tiering.LeaseRequest
 				return nil, err
 			}
 			if d.Holder != r.Holder {
-				return nil, errLeaseHeld(tiering.SessionLease{Session: id, Holder: d.Holder, Token: held.Head.Version, ExpiresAt: held.Head.ExpiresAt})
+				return nil, errLeaseHeld(tiering.HeldLease{Session: id, Holder: d.Holder, ExpiresAt: held.Head.ExpiresAt})
 			}
 			return append(changes, warm.Change{Key: key, Rows: []warm.Row{{Op: tiering.OpTouch, Expiry: life, Exact: true}}}), nil
 		}

@@ -2,7 +2,6 @@ package router
 
 import (
 	"context"
-	"slices"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -39,28 +38,7 @@ func (s sessions) recallFor(ctx context.Context, at *standingSession, o tiering.
 }
 
 // recallOf recalls the memories of a user, and where the principal may see them
-// those of nobody.
+// those of nobody: others' are not even read.
 func (s sessions) recallOf(ctx context.Context, user string, q tiering.Recall) (*tiering.Recalled, error) {
-	all := q
-	all.K = 3 * q.K // some are others'
-	out, err := s.recall(ctx, all)
-	if err != nil {
-		return nil, err
-	}
-	out.Matches = slices.DeleteFunc(out.Matches, func(m tiering.Match) bool { return m.User != "" && m.User != user })
-	if user != "" && len(out.Matches) < q.K { // others' may have taken the places
-		q.User = user
-		own, err := s.recall(ctx, q)
-		if err != nil {
-			return nil, err
-		}
-		for _, m := range own.Matches {
-			if !slices.ContainsFunc(out.Matches, func(have tiering.Match) bool { return have.Namespace == m.Namespace && have.ID == m.ID }) {
-				out.Matches = append(out.Matches, m)
-			}
-		}
-		out.Partial = out.Partial || own.Partial
-	}
-	out.Matches = out.Matches[:min(len(out.Matches), q.K)]
-	return out, nil
+	return s.recall(ctx, q, func(owner string) bool { return owner == "" || owner == user })
 }

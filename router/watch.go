@@ -59,14 +59,14 @@ func (r *Router) watch(ctx context.Context, o tiering.WatchOptions) (*watcher, e
 	switch {
 	case o.After != "":
 		w.pos, w.skip, err = parseEventID(epoch, o.After)
-		if err == nil && w.pos+1 < first {
-			err = tiering.Errorf(tiering.CodeGone, "event %s is older than what the feed keeps: read the state, then watch from now", o.After)
-		}
 		if err == nil && w.pos > last {
 			err = tiering.Invalidf("event id %q lies in the future", o.After)
 		}
 		if w.skip >= 0 {
 			w.pos-- // the rest of the transaction it was part of comes first
+		}
+		if err == nil && w.pos+1 < first {
+			err = tiering.Errorf(tiering.CodeGone, "event %s is older than what the feed keeps: read the state, then watch from now", o.After)
 		}
 	case o.From == "" || o.From == "now":
 		w.pos = last
@@ -81,7 +81,7 @@ func (r *Router) watch(ctx context.Context, o tiering.WatchOptions) (*watcher, e
 	}
 	if err != nil {
 		w.close()
-		if joined != nil {
+		if joined != nil && o.After == joined.Position {
 			err = goneConsumer(o.Consumer, err)
 		}
 		return nil, err

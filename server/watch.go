@@ -111,7 +111,7 @@ const queued = 4
 // follow sends events until the caller goes away, falls behind or the server
 // stops. What reads the watcher has ended when it returns.
 func (c *call) follow(ctx context.Context, cancel context.CancelFunc, w tiering.Watcher, st *stream) {
-	events := make(chan tiering.Event, queued)
+	events := make(chan handed, queued)
 	failed := make(chan error, 1)
 	done := make(chan struct{})
 	go func() {
@@ -136,8 +136,8 @@ func (c *call) follow(ctx context.Context, cancel context.CancelFunc, w tiering.
 		case <-beat.C:
 			err = st.heartbeat(w, events)
 		case e := <-events:
-			err = st.event(e, len(events) == 0)
-			st.standing(w)
+			err = st.event(e.Event, len(events) == 0)
+			st.stood = e.stood
 			beat.Reset(c.s.opts.Heartbeat)
 		case cause := <-failed:
 			c.end(ctx, st, events, cause)
@@ -149,8 +149,14 @@ func (c *call) follow(ctx context.Context, cancel context.CancelFunc, w tiering.
 	}
 }
 
+// handed is an event, with where the watcher stood before anybody asked on from it.
+type handed struct {
+	tiering.Event
+	stood string
+}
+
 // pump hands events on until the watcher fails or ctx ends.
-func pump(ctx context.Context, w tiering.Watcher, events chan<- tiering.Event, failed chan<- error) {
+func pump(ctx context.Context, w tiering.Watcher, events chan<- handed, failed chan<- error) {
 	for {
 		e, err := w.Next(ctx)
 		if err != nil {
@@ -158,7 +164,7 @@ func pump(ctx context.Context, w tiering.Watcher, events chan<- tiering.Event, f
 			return
 		}
 		select {
-		case events <- e:
+		case events <- handed{e, standing(w)}:
 		case <-ctx.Done():
 			return
 		}
@@ -166,11 +172,11 @@ func pump(ctx context.Context, w tiering.Watcher, events chan<- tiering.Event, f
 }
 
 // end sends what was read before the watcher failed, then why it did.
-func (c *call) end(ctx context.Context, st *stream, events <-chan tiering.Event, cause error) {
+func (c *call) end(ctx context.Context, st *stream, events <-chan handed, cause error) {
 	for {
 		select {
 		case e := <-events:
-			if st.event(e, false) != nil {
+			if st.event(e.Event, false) != nil {
 				return
 			}
 			continue
@@ -195,8 +201,8 @@ type stream struct {
 	w       http.ResponseWriter
 	timeout time.Duration
 	buf     bytes.Buffer
-	// stood is where the watcher stood when the last event was sent, which may be
-	// before that event: an id must not lead back behind it.
+	// stood is where the watcher stood when it returned the last event that was
+	// sent, which is before that event: an id must not lead back behind it.
 	stood string
 }
 
@@ -208,30 +214,29 @@ type positioned interface{ Position() string }
 // open begins the stream, so that a client knows that it is watching.
 func (s *stream) open(w tiering.Watcher) error {
 	s.buf.Reset()
-	if s.standing(w); s.stood != "" {
+	if s.stood = standing(w); s.stood != "" {
 		field(&s.buf, "id", s.stood)
 	}
 	s.buf.WriteString(": watching\n\n")
 	return s.write(true)
 }
 
-// standing notes where the watcher stands.
-func (s *stream) standing(w tiering.Watcher) {
+// standing is where the watcher stands; "" when it does not say.
+func standing(w tiering.Watcher) string {
 	if p, ok := w.(positioned); ok {
-		s.stood = p.Position()
+		return p.Position()
 	}
+	return ""
 }
 
 // heartbeat says how far the feed was searched, when that is news and nothing waits
 // to be sent. What the position stands behind was put into events before; so it
 // was sent too, if events is empty after the position was read.
-func (s *stream) heartbeat(w tiering.Watcher, events <-chan tiering.Event) error {
+func (s *stream) heartbeat(w tiering.Watcher, events <-chan handed) error {
 	s.buf.Reset()
-	if p, ok := w.(positioned); ok {
-		if at := p.Position(); at != s.stood && len(events) == 0 {
-			s.stood = at
-			field(&s.buf, "id", at)
-		}
+	if at := standing(w); at != s.stood && len(events) == 0 {
+		s.stood = at
+		field(&s.buf, "id", at)
 	}
 	s.buf.WriteString(": \n\n")
 	return s.write(true)

@@ -307,8 +307,10 @@ func TestAHeartbeatSaysHowFarTheFeedWasSearched(t *testing.T) {
 	f.stand("e.5")
 	expect("searched on", "id: e.5\n: \n")
 	f.events <- tiering.Event{ID: "e.8.0", Type: "state.put"}
-	if got := w.block(); !strings.HasPrefix(got, "id: e.8.0\n") && got != ": \n" {
-		t.Fatalf("the event: %q", got)
+	for got := ""; !strings.HasPrefix(got, "id: e.8.0\n"); { // behind heartbeats that were on their way
+		if got = w.block(); got != ": \n" && !strings.HasPrefix(got, "id: e.8.0\n") {
+			t.Fatalf("the event: %q", got)
+		}
 	}
 	for range 3 { // the position is still that before the event
 		if got := w.block(); strings.HasPrefix(got, "id: e.5") {

@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// OwnNamespaces begins the names of the namespaces that tierd keeps sessions in.
-// Callers read them and set their policies; what writes them is calls on sessions
-// alone (wrong_kind).
+// OwnNamespaces begins the names of the namespaces that tierd keeps sessions and
+// consumers in. Callers read them and set their policies; what writes them is calls on
+// sessions and consumers alone (wrong_kind).
 const OwnNamespaces = "tierd."
 
 // The namespaces that sessions are kept in. They are made with the first session,

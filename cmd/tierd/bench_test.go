@@ -31,7 +31,7 @@ func TestBench(t *testing.T) {
 // Ctrl-C ends it, with nothing left behind.
 func TestBenchIsInterrupted(t *testing.T) {
 	data := filepath.Join(t.TempDir(), "data")
-	cmd := program(t.Context(), nil, "bench", "--data", data, "--for", "1m")
+	cmd := program(t.Context(), nil, "bench", "--data", data, "--for", "200ms")
 	stderr, err := cmd.StderrPipe()
 	if err != nil {
 		t.Fatal(err)

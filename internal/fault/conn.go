@@ -5,6 +5,7 @@ import (
 	"io"
 	"net"
 	"sync"
+	"sync/atomic"
 )
 
 // conn is one client's connection and the proxy's to the server.
@@ -13,6 +14,8 @@ type conn struct {
 	client, server *net.TCPConn
 	talk           Conversation
 	ending         sync.Once
+	ended          chan struct{} // closed by end
+	falling        atomic.Bool   // the request just sent ends it: no reply passes
 
 	mu      sync.Mutex
 	waiting []string // texts of requests whose replies have not come
@@ -33,14 +36,14 @@ func (c *conn) requests() {
 			text = m.Text
 			c.begin(text)
 		}
-		if _, err := c.server.Write(m.Data); err != nil {
-			return
-		}
 		first = !m.Partial
-		if m.Partial || m.Unasked {
-			continue
+		how := Pass
+		if !m.Partial && !m.Unasked {
+			// Asked before the server has the whole of it, and so before it can answer.
+			how = c.proxy.ask(Event{Sent, text})
+			c.falling.Store(how != Pass)
 		}
-		if c.breaks(c.proxy.ask(Event{Sent, text}), nil) {
+		if _, err := c.server.Write(m.Data); c.breaks(how, nil) || err != nil {
 			return
 		}
 	}
@@ -52,6 +55,10 @@ func (c *conn) replies() {
 	in := bufio.NewReaderSize(c.server, 64<<10)
 	for {
 		m, err := c.talk.Reply(in, c.oldest())
+		if c.falling.Load() {
+			<-c.ended
+			return
+		}
 		if err == nil && !m.Partial && !m.Unasked {
 			if c.breaks(c.proxy.ask(Event{Reply, c.answered()}), m.Data) {
 				return
@@ -114,6 +121,7 @@ func (c *conn) end(how Kind) {
 			}
 			_ = side.Close()
 		}
+		close(c.ended)
 	})
 }
 

@@ -98,7 +98,7 @@ func (p *Proxy) serve(client net.Conn) {
 		_ = client.Close() // as if it had been refused, a moment late
 		return
 	}
-	c := &conn{proxy: p, client: client.(*net.TCPConn), server: server.(*net.TCPConn), talk: p.protocol()}
+	c := &conn{proxy: p, client: client.(*net.TCPConn), server: server.(*net.TCPConn), talk: p.protocol(), ended: make(chan struct{})}
 	p.mu.Lock()
 	p.conns[c] = struct{}{}
 	p.mu.Unlock()

@@ -10,7 +10,7 @@ type Point int
 
 // The points, in the order in which an exchange passes them.
 const (
-	Sent  Point = iota // the request was forwarded whole
+	Sent  Point = iota // the request is forwarded whole; no reply to it passes before the script was asked
 	Reply              // the reply came from the server; the client has nothing of it
 )
 

@@ -150,6 +150,7 @@ func (e *Engine) FlushIfFree(ctx context.Context) error {
 		if !ok {
 			return tiering.Errorf(tiering.CodeLeaseHeld, "daemon %s archives until %s", l.Holder, l.Expires.Format(time.RFC3339))
 		}
+		e.took(l)
 		r, err := e.nextRun(ctx)
 		if err != nil || len(r.entries) == 0 {
 			return err

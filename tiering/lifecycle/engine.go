@@ -121,6 +121,7 @@ type Engine struct {
 	mu       sync.Mutex
 	parked   map[string]*tiering.ParkedMove
 	forecast map[tiering.Move]int64 // of the last sweep
+	leases   map[string]warm.Lease  // of workers, as they were taken last
 }
 
 // New returns an engine that does nothing until Run.
@@ -160,7 +161,7 @@ func New(c Config) *Engine {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{Config: c, archiving: make(turn, 1), parked: map[string]*tiering.ParkedMove{}}
+	return &Engine{Config: c, archiving: make(turn, 1), parked: map[string]*tiering.ParkedMove{}, leases: map[string]warm.Lease{}}
 }
 
 // Run works until ctx ends, then returns when every worker has stopped.
@@ -244,7 +245,27 @@ func (e *Engine) underLease(ctx context.Context, name string, step func(context.
 	if !ok {
 		return 0, &tiering.Error{Code: tiering.CodeLeaseHeld, RetryAfter: e.LeaseTTL / 3, Err: errElsewhere, Detail: fmt.Sprintf("daemon %s does the work %q until %s", l.Holder, name, l.Expires.Format(time.RFC3339))}
 	}
+	e.took(l)
 	return step(warm.Under(ctx, l), l)
+}
+
+func (e *Engine) took(l warm.Lease) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	e.leases[l.Name] = l
+}
+
+// Resign gives up the leases of the workers once Run has returned: another daemon
+// need not wait until they lapse.
+func (e *Engine) Resign(ctx context.Context) error {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	var errs []error
+	for name, l := range e.leases {
+		errs = append(errs, e.Warm.Release(ctx, l))
+		delete(e.leases, name)
+	}
+	return errors.Join(errs...)
 }
 
 // errElsewhere is a worker's lease in the hands of another daemon.

@@ -38,7 +38,7 @@ func (x *eraser) cleanCold(ctx context.Context) error {
 	}
 }
 
-// passWaiting removes the segments of a user's tenant that are not finished: what
+// passWaiting removes the segments of a user's tenant that wait for their end: what
 // others had under a key that went whole may be in them, and a rebuild reads an
 // object as long as it is there. What replaced them is searched.
 func (x *eraser) passWaiting(ctx context.Context) (worked bool, err error) {

@@ -149,10 +149,10 @@ func (w *rewriter) carryOut(ctx context.Context, found signs) error {
 		return slices.ContainsFunc(under, func(e warm.Erasure) bool { return e.ID == o.ID })
 	})
 	blocked, failed := w.takeHidden(ctx, found)
-	if errors.Is(failed, tiering.ErrUnavailable) {
+	if blocked == nil || errors.Is(failed, tiering.ErrUnavailable) {
 		return failed
 	}
-	return errors.Join(failed, w.finishSegments(ctx, found, blocked), w.finishStrangers(ctx, found))
+	return errors.Join(failed, w.finishSegments(ctx, found, blocked), w.finishStrangers(ctx, found, blocked))
 }
 
 // marked are the segments that a rebuild marked: of one tenant, or of all ("").
@@ -200,8 +200,9 @@ func (w *rewriter) moveTo(ctx context.Context, s tiering.SegmentInfo, found sign
 }
 
 // finishStrangers takes what an order takes out of the objects that the catalog
-// does not know. One that cannot be judged does not stop the others.
-func (w *rewriter) finishStrangers(ctx context.Context, found signs) error {
+// does not know, but for those of blocked tenants. One that cannot be judged does not
+// stop the others.
+func (w *rewriter) finishStrangers(ctx context.Context, found signs, blocked map[string]bool) error {
 	strangers, err := w.strangers(ctx)
 	if err != nil {
 		return err
@@ -216,7 +217,7 @@ func (w *rewriter) finishStrangers(ctx context.Context, found signs) error {
 			if of == nil {
 				of = found.taker(src)
 			}
-			return of.takes(r)
+			return !blocked[src.Tenant()] && of.takes(r)
 		})
 		failed = errors.Join(failed, err)
 	}

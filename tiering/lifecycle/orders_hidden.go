@@ -3,6 +3,7 @@ package lifecycle
 import (
 	"context"
 	"errors"
+	"time"
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/tiering"
@@ -21,7 +22,7 @@ type hidden struct {
 }
 
 // takeHidden takes it wherever it lies. blocked are the tenants of which that
-// failed, and whose segments have to stay as they are.
+// failed, and whose segments have to stay as they are; nil is all of them.
 func (w *rewriter) takeHidden(ctx context.Context, found signs) (blocked map[string]bool, failed error) {
 	h := hidden{rewriter: w, found: found.byUsers(), top: map[tiering.Key]int64{}}
 	blocked = map[string]bool{}
@@ -170,6 +171,9 @@ func (h *hidden) stood(locs []tiering.Location) bool {
 // lessen writes a segment anew without the records taken, and with those that an
 // order takes: one that is marked stays so.
 func (h *hidden) lessen(ctx context.Context, name string, taken func(cold.Record) bool) error {
+	if err := h.renew(ctx); err != nil {
+		return err
+	}
 	s, ok, err := h.Warm.Segment(ctx, name)
 	if err != nil || !ok || s.State != tiering.SegmentFinished {
 		return err
@@ -200,7 +204,7 @@ func (w *rewriter) marking(ctx context.Context, fn func(context.Context, *rewrit
 		return err
 	}
 	if !ok {
-		return tiering.Errorf(tiering.CodeLeaseHeld, "daemon %s finishes orders until %s", l.Holder, l.Expires)
+		return tiering.Errorf(tiering.CodeLeaseHeld, "daemon %s finishes orders until %s", l.Holder, l.Expires.Format(time.RFC3339))
 	}
 	ctx = warm.Under(ctx, l)
 	if err := w.sweepIntents(ctx, l); err != nil {

@@ -247,12 +247,14 @@ func (s *usage) share(ctx context.Context) error {
 			whole[at.Tenant] = part{w.versions + 1, w.raw + float64(entry.Size)}
 		}
 	}
-	if s.u.Sampled == 0 { // by what they hold
-		for at, n := range s.spaces {
-			w := whole[at.Tenant]
-			found[at] = part{float64(n.Documents), float64(n.Bytes)}
-			whole[at.Tenant] = part{w.versions + float64(n.Documents), w.raw + float64(n.Bytes)}
+	read := maps.Clone(whole)
+	for at, n := range s.spaces { // of a tenant none of whose segments was read, by what they hold
+		if read[at.Tenant].versions > 0 {
+			continue
 		}
+		w := whole[at.Tenant]
+		found[at] = part{float64(n.Documents), float64(n.Bytes)}
+		whole[at.Tenant] = part{w.versions + float64(n.Documents), w.raw + float64(n.Bytes)}
 	}
 	for at, p := range found {
 		t, w := s.tenants[at.Tenant], whole[at.Tenant]

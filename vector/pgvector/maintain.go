@@ -105,7 +105,7 @@ func (x *Index) Maintain(ctx context.Context) (more bool, err error) {
 		return false, err
 	}
 	if len(broken) > 0 {
-		if done, err := x.mend(ctx, broken); err != nil || !done {
+		if done, err := x.mend(ctx); err != nil || !done {
 			return false, err
 		}
 		return true, nil
@@ -251,12 +251,16 @@ func (x *Index) lookAgain() {
 }
 
 // mend drops what a build left that died; done is false while one is under way.
-func (x *Index) mend(ctx context.Context, names []string) (done bool, err error) {
+func (x *Index) mend(ctx context.Context) (done bool, err error) {
 	var busy bool
 	if err := x.pool.QueryRow(ctx, `SELECT EXISTS (SELECT FROM pg_stat_progress_create_index WHERE relid = 'memory_vector'::regclass)`).Scan(&busy); err != nil || busy {
 		return false, err
 	}
-	return true, x.drop(ctx, names)
+	_, broken, err := x.indexes(ctx) // asked only now: until here a build may have ended well
+	if err != nil {
+		return false, err
+	}
+	return true, x.drop(ctx, broken)
 }
 
 // drop drops indexes, which no search waits for.

@@ -19,7 +19,7 @@ import (
 
 // Version numbers the analysis. It is kept with index rows, so that rows of an
 // older analysis are told apart and made anew.
-const Version = 1
+const Version = 2
 
 // MaxTerm bounds a term, in bytes. What is longer, such as encoded data, is cut.
 const MaxTerm = 64

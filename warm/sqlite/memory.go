@@ -103,8 +103,7 @@ func (t *txn) setVector(kid int64, v tiering.MemoryVector) error {
 	return err
 }
 
-// space returns the number of an embedding space, made at its first use. There
-// are few; they stay.
+// space returns the number of an embedding space, made at its first use. They stay.
 func (t *txn) space(name string) (int64, error) {
 	sid, err := t.number(`SELECT sid FROM memory_space WHERE name = ?`, name)
 	if err != nil || sid != 0 {
