@@ -1,7 +1,7 @@
 package postgres
 
 import (
-	"errors"
+	"encoding/binary"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -22,6 +22,32 @@ const (
 	formRecord  byte = 6 // a request's result: a record, and the answer behind it
 )
 
+// flagCreated is a bit beside column's, in records alone.
+const flagCreated = 8
+
+// decoder adds what PostgreSQL writes itself.
+type decoder struct{ column.Decoder }
+
+func encode(room int) column.Encoder { return column.Encoder{B: make([]byte, 0, room)} }
+func decode(b []byte) decoder        { return decoder{column.Decoder{B: b}} }
+
+// int64 and int16 read what PostgreSQL's int8send and int2send write.
+func (d *decoder) int64() int64 {
+	b := d.Take(8)
+	if len(b) < 8 {
+		return 0
+	}
+	return int64(binary.BigEndian.Uint64(b))
+}
+
+func (d *decoder) int16() int {
+	b := d.Take(2)
+	if len(b) < 2 {
+		return 0
+	}
+	return int(binary.BigEndian.Uint16(b))
+}
+
 // made is a change of the feed, with what only the batch's results need.
 type made struct {
 	warm.FeedChange
@@ -35,20 +61,7 @@ func encodeChanges(changes []warm.FeedChange) []byte {
 	e.Byte(formChanges)
 	e.Uint(uint64(len(changes)))
 	for i := range changes {
-		c := &changes[i]
-		e.Byte(byte(c.Op))
-		e.Byte(byte(flags(c.Pinned, false, c.Query)))
-		e.Key(c.Key)
-		e.Int(c.Version)
-		e.Int(c.Revision)
-		e.Int(c.Prev)
-		e.Time(c.At)
-		e.Time(c.CreatedAt)
-		e.Time(c.ExpiresAt)
-		e.Int(c.TTL.Microseconds())
-		e.Text(c.User)
-		e.Int(c.Size)
-		e.Digest(c.Digest)
+		e.Change(&changes[i])
 	}
 	return e.B
 }
@@ -60,7 +73,7 @@ func decodeChanges(b []byte) (out []made, err error) {
 	case formChanges:
 		out = make([]made, d.Count())
 		for i := range out {
-			out[i].FeedChange = d.change()
+			out[i].FeedChange = d.Change()
 		}
 	case formRecords:
 		return d.records()
@@ -84,24 +97,6 @@ func (d *decoder) records() (out []made, err error) {
 	return out, d.Err
 }
 
-func (d *decoder) change() (c warm.FeedChange) {
-	c.Op = tiering.Op(d.Byte())
-	f := int16(d.Byte())
-	c.Pinned, c.Query = f&flagPinned != 0, f&flagQuery != 0
-	c.Key = d.Key()
-	c.Version = d.Int()
-	c.Revision = d.Int()
-	c.Prev = d.Int()
-	c.At = d.Time()
-	c.CreatedAt = d.Time()
-	c.ExpiresAt = d.Time()
-	c.TTL = time.Duration(d.Int()) * time.Microsecond
-	c.User = d.Text()
-	c.Size = d.Int()
-	c.Digest = d.Digest()
-	return c
-}
-
 // recordTail encodes what is known of a put before it is sent: the end of its
 // record. Its beginning is made by the statement.
 func recordTail(key tiering.Key, row *warm.Row) []byte {
@@ -121,8 +116,8 @@ func (d *decoder) record() (m made) {
 	m.CreatedAt = column.Time(d.int64())
 	m.ExpiresAt = column.Time(d.int64())
 	m.TTL = time.Duration(d.int64()) * time.Microsecond
-	f := int16(d.int16())
-	m.Pinned, m.Query, m.created = f&flagPinned != 0, f&flagQuery != 0, f&flagCreated != 0
+	f := d.int16()
+	m.Pinned, m.Query, m.created = f&column.FlagPinned != 0, f&column.FlagQuery != 0, f&flagCreated != 0
 	m.User = string(d.Take(d.int16()))
 	m.Key = d.Key()
 	m.Size = d.Int()
@@ -138,130 +133,24 @@ func (m *made) result() warm.Result {
 	}}
 }
 
-func (e *encoder) head(h warm.Head) {
-	e.Byte(byte(h.Op))
-	e.Byte(byte(flags(h.Pinned, h.InWarm, false)))
-	e.Key(h.Key)
-	e.Int(h.Version)
-	e.Int(h.Revision)
-	e.Time(h.CreatedAt)
-	e.Time(h.UpdatedAt)
-	e.Time(h.ExpiresAt)
-	e.Int(h.TTL.Microseconds())
-	e.Time(h.AccessedAt)
-	e.Text(h.User)
-	e.Int(h.Size)
-	e.Digest(h.Digest)
-}
-
-func (d *decoder) head() (h warm.Head) {
-	h.Op = tiering.Op(d.Byte())
-	f := int16(d.Byte())
-	h.Pinned, h.InWarm = f&flagPinned != 0, f&flagInWarm != 0
-	h.Key = d.Key()
-	h.Version = d.Int()
-	h.Revision = d.Int()
-	h.CreatedAt = d.Time()
-	h.UpdatedAt = d.Time()
-	h.ExpiresAt = d.Time()
-	h.TTL = time.Duration(d.Int()) * time.Microsecond
-	h.AccessedAt = d.Time()
-	h.User = d.Text()
-	h.Size = d.Int()
-	h.Digest = d.Digest()
-	return h
-}
-
 // encodeResult writes one result for a request.
 func encodeResult(r warm.Result) []byte {
 	e := encode(192)
 	e.Byte(formResult)
-	e.result(r, false)
+	e.Result(&r, false)
 	return e.B
 }
-
-// The leading byte of a result: its status, and whether its head is left out.
-const resultInFeed = 0x80
 
 // unsaid is the status of a row that left nothing behind, in results of which
 // only those are kept that were done.
 const unsaid warm.Status = 0x7f
-
-// result writes r. With inFeed, a Done result leaves out what the feed entry
-// of the same transaction tells.
-func (e *encoder) result(r warm.Result, inFeed bool) {
-	inFeed = inFeed && r.Status == warm.Done
-	lead := byte(r.Status)
-	if inFeed {
-		lead |= resultInFeed
-	}
-	e.Byte(lead)
-	created := byte(0)
-	if r.Created {
-		created = 1
-	}
-	if inFeed {
-		e.Byte(created<<7 | byte(flags(false, r.Head.InWarm, false)))
-		e.Time(r.Head.UpdatedAt)
-		e.Time(r.Head.AccessedAt)
-		e.Byte(byte(r.Head.Op))
-		return
-	}
-	e.Byte(created)
-	e.head(r.Head)
-	e.Int(r.Prev)
-	e.Bytes(r.Answer)
-	msg := ""
-	if r.Err != nil {
-		msg = r.Err.Error()
-	}
-	e.Text(msg)
-}
-
-// result reads what encoder.result wrote; next yields the feed's changes.
-func (d *decoder) result(next func() (made, bool)) (r warm.Result) {
-	lead := d.Byte()
-	r.Status = warm.Status(lead &^ resultInFeed)
-	if lead&resultInFeed == 0 {
-		r.Created = d.Byte() == 1
-		r.Head = d.head()
-		r.Prev = d.Int()
-		r.Answer = d.Bytes()
-		if msg := d.Text(); msg != "" {
-			r.Err = errors.New(msg)
-		}
-		return r
-	}
-	f := d.Byte()
-	c, ok := next()
-	if !ok {
-		d.Fail()
-		return warm.Result{}
-	}
-	r.Created = f>>7 == 1
-	r.Prev = c.Prev
-	r.Head = warm.Head{
-		Key: c.Key, Version: c.Version, Revision: c.Revision, CreatedAt: c.CreatedAt, ExpiresAt: c.ExpiresAt,
-		TTL: c.TTL, User: c.User, Size: c.Size, Digest: c.Digest, Pinned: c.Pinned, InWarm: int16(f)&flagInWarm != 0,
-	}
-	r.Head.UpdatedAt = d.Time()
-	r.Head.AccessedAt = d.Time()
-	r.Head.Op = tiering.Op(d.Byte())
-	return r
-}
 
 // encodeResults writes all results of a transaction, for its batch id (inFeed)
 // or for the request that covers it.
 func encodeResults(all [][]warm.Result, inFeed bool) []byte {
 	e := encode(16 + len(all)*24)
 	e.Byte(formResults)
-	e.Uint(uint64(len(all)))
-	for _, rows := range all {
-		e.Uint(uint64(len(rows)))
-		for _, r := range rows {
-			e.result(r, inFeed)
-		}
-	}
+	e.Results(all, inFeed)
 	return e.B
 }
 
@@ -284,11 +173,11 @@ func decodeResults(b []byte, changes []made) ([][]warm.Result, error) {
 	if form != formResults && form != formShape {
 		d.Fail()
 	}
-	next := func() (made, bool) {
+	next := func() (warm.FeedChange, bool) {
 		if len(changes) == 0 {
-			return made{}, false
+			return warm.FeedChange{}, false
 		}
-		c := changes[0]
+		c := changes[0].FeedChange
 		changes = changes[1:]
 		return c, true
 	}
@@ -304,7 +193,7 @@ func decodeResults(b []byte, changes []made) ([][]warm.Result, error) {
 		for j := range out[i] {
 			switch {
 			case form == formResults:
-				out[i][j] = d.result(next)
+				out[i][j] = d.Result(next)
 			case len(changes) > 0 && changes[0].change == i:
 				out[i][j] = changes[0].result()
 				changes = changes[1:]
@@ -326,7 +215,7 @@ func decodeStored(b []byte) ([][]warm.Result, error) {
 	case formResults:
 		return decodeResults(b, nil)
 	case formResult:
-		r := d.result(func() (made, bool) { return made{}, false })
+		r := d.Result(nil)
 		return [][]warm.Result{{r}}, d.End()
 	case formRecord:
 		m := d.record()

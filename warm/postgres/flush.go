@@ -136,7 +136,7 @@ func (h *heads) add(e *entry) {
 	h.kid, h.version, h.revision = append(h.kid, e.kid), append(h.version, n.Version), append(h.revision, n.Revision)
 	h.created, h.updated, h.expires = append(h.created, column.Micros(n.CreatedAt)), append(h.updated, column.Micros(n.UpdatedAt)), append(h.expires, column.Micros(n.ExpiresAt))
 	h.ttl, h.accessed, h.size = append(h.ttl, n.TTL.Microseconds()), append(h.accessed, column.Micros(n.AccessedAt)), append(h.size, n.Size)
-	h.due, h.op, h.flags = append(h.due, e.due), append(h.op, int16(n.Op)), append(h.flags, flags(n.Pinned, n.InWarm, e.query))
+	h.due, h.op, h.flags = append(h.due, e.due), append(h.op, int16(n.Op)), append(h.flags, int16(column.Flags(n.Pinned, n.InWarm, e.query)))
 	h.digest, h.owner = append(h.digest, digestBytes(n.Digest)), append(h.owner, n.User)
 }
 

@@ -44,12 +44,12 @@ func (r *headRow) entry(key tiering.Key) entry {
 	}
 	f := *r.flags
 	e.stood = true
-	e.query = f&flagQuery != 0
+	e.query = f&column.FlagQuery != 0
 	e.head = warm.Head{
 		Key: key, Op: tiering.Op(*r.op), Version: *r.version, Revision: *r.revision,
 		CreatedAt: column.Time(*r.created), UpdatedAt: column.Time(*r.updated), ExpiresAt: column.Time(*r.expires),
 		TTL: time.Duration(*r.ttl) * time.Microsecond, AccessedAt: column.Time(*r.accessed),
-		Size: *r.size, User: *r.owner, Pinned: f&flagPinned != 0, InWarm: f&flagInWarm != 0,
+		Size: *r.size, User: *r.owner, Pinned: f&column.FlagPinned != 0, InWarm: f&column.FlagInWarm != 0,
 	}
 	copy(e.head.Digest[:], r.digest)
 	return e

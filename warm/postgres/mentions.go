@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/column"
 )
 
 // subject is what an erasure looks for: what its selector takes, and keys with
@@ -97,21 +98,11 @@ func (s *subject) inResults(all [][]warm.Result) bool {
 }
 
 // blank encodes a batch's results with nothing but the outcome of those that
-// mention the subject. Done results of others are told by the changes that
-// stay, in their order; one that was blanked before has no change.
+// mention the subject.
 func (s *subject) blank(all [][]warm.Result) []byte {
-	var e encoder
+	var e column.Encoder
 	e.Byte(formResults)
-	e.Uint(uint64(len(all)))
-	for _, rows := range all {
-		e.Uint(uint64(len(rows)))
-		for _, r := range rows {
-			if s.inResult(&r) {
-				r = warm.Result{Status: r.Status, Created: r.Created}
-			}
-			e.result(r, r.Head.Key != tiering.Key{})
-		}
-	}
+	e.Blanked(all, s.inResult)
 	return e.B
 }
 

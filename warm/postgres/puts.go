@@ -129,7 +129,7 @@ func life(e warm.Expiry) (ttl int64, mode int16) {
 func modeOf(row *warm.Row) int16 {
 	_, mode := life(row.Expiry)
 	if row.Query {
-		mode |= flagQuery
+		mode |= column.FlagQuery
 	}
 	return mode
 }

@@ -192,7 +192,7 @@ func (s *Store) projectAll(ctx context.Context, nid int32) error {
 					if err := row.Scan(&last, &b.kid, &b.version, &flags, &lacks, &coding, &body); err != nil || !lacks {
 						return err
 					}
-					if coding != nil && flags&flagQuery != 0 {
+					if coding != nil && flags&column.FlagQuery != 0 {
 						if plain := s.unpack(body, *coding); plain != nil {
 							b.doc = docText(plain)
 						}

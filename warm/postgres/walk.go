@@ -73,7 +73,7 @@ func superseded(ctx context.Context, q querier, at *column.Place, end int64, lim
 			return err
 		}
 		key.ID = string(id)
-		out := warm.Superseded{Version: v.row(key), KeyDeleted: op > 1, Pinned: f&flagPinned != 0}
+		out := warm.Superseded{Version: v.row(key), KeyDeleted: op > 1, Pinned: f&column.FlagPinned != 0}
 		if copies != nil {
 			out.Copies = *copies
 		}

@@ -203,11 +203,11 @@ const headColumnCount = 13
 // scanHead reads headColumns.
 func scanHead(key tiering.Key, v []driver.Value) entry {
 	f := num(v[10])
-	e := entry{kid: num(v[0]), query: f&flagQuery != 0, head: warm.Head{
+	e := entry{kid: num(v[0]), query: f&column.FlagQuery != 0, head: warm.Head{
 		Key: key, Op: tiering.Op(num(v[1])), Version: num(v[2]), Revision: num(v[3]),
 		CreatedAt: column.Time(num(v[4])), UpdatedAt: column.Time(num(v[5])), ExpiresAt: column.Time(num(v[6])),
 		TTL: time.Duration(num(v[7])) * time.Microsecond, AccessedAt: column.Time(num(v[8])),
-		Size: num(v[9]), User: text(v[12]), Pinned: f&flagPinned != 0, InWarm: f&flagInWarm != 0,
+		Size: num(v[9]), User: text(v[12]), Pinned: f&column.FlagPinned != 0, InWarm: f&column.FlagInWarm != 0,
 	}}
 	copy(e.head.Digest[:], blob(v[11]))
 	return e
@@ -241,7 +241,7 @@ func headValues(ns *namespace, e entry) []any {
 	h := &e.head
 	return []any{
 		ns.nid, []byte(h.Key.ID), int64(h.Op), h.Version, h.Revision, column.Micros(h.CreatedAt), column.Micros(h.UpdatedAt), column.Micros(h.ExpiresAt),
-		h.TTL.Microseconds(), column.Micros(h.AccessedAt), h.Size, flags(h.Pinned, h.InWarm, e.query), digestBlob(h.Digest), h.User,
+		h.TTL.Microseconds(), column.Micros(h.AccessedAt), h.Size, int64(column.Flags(h.Pinned, h.InWarm, e.query)), digestBlob(h.Digest), h.User,
 	}
 }
 
@@ -252,7 +252,7 @@ func (t *txn) updateHead(before, e entry) error {
 	_, err := t.exec(`UPDATE head SET op = ?, version = ?, revision = ?, created = ?, updated = ?, expires = ?, ttl = ?, accessed = ?,
 		size = ?, flags = ?, digest = ? WHERE kid = ?`,
 		int64(h.Op), h.Version, h.Revision, column.Micros(h.CreatedAt), column.Micros(h.UpdatedAt), column.Micros(h.ExpiresAt), h.TTL.Microseconds(), column.Micros(h.AccessedAt),
-		h.Size, flags(h.Pinned, h.InWarm, e.query), digestBlob(h.Digest), e.kid)
+		h.Size, int64(column.Flags(h.Pinned, h.InWarm, e.query)), digestBlob(h.Digest), e.kid)
 	if err == nil && h.User != before.head.User {
 		_, err = t.exec(`UPDATE head SET user = ? WHERE kid = ?`, h.User, e.kid)
 	}

@@ -78,7 +78,7 @@ func (s *Store) Demote(ctx context.Context, key tiering.Key, version int64, idle
 		if _, err := t.exec(`DELETE FROM version WHERE kid = ? AND version = ?`, e.kid, version); err != nil {
 			return false, err
 		}
-		_, err = t.exec(`UPDATE head SET flags = flags & ~?  WHERE kid = ?`, int64(flagInWarm), e.kid)
+		_, err = t.exec(`UPDATE head SET flags = flags & ~?  WHERE kid = ?`, int64(column.FlagInWarm), e.kid)
 		return err == nil, err
 	})
 }
@@ -102,7 +102,7 @@ func (s *Store) Promote(ctx context.Context, key tiering.Key, version int64, bod
 		if _, err := t.exec(`DELETE FROM projection WHERE kid = ?`, e.kid); err != nil {
 			return false, err
 		}
-		_, err = t.exec(`UPDATE head SET flags = flags | ? WHERE kid = ?`, int64(flagInWarm), e.kid)
+		_, err = t.exec(`UPDATE head SET flags = flags | ? WHERE kid = ?`, int64(column.FlagInWarm), e.kid)
 		return err == nil, err
 	})
 }

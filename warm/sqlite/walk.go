@@ -60,7 +60,7 @@ const walkPage = `SELECT v.kid, n.tenant, n.name, h.id, h.op, h.version, h.updat
 func (c *conn) superseded(ctx context.Context, at *column.Place, end int64, limit int, rows *[]warm.Superseded) error {
 	return c.each(ctx, walkPage, []any{at.Key, at.Version, end, int64(limit)}, func(v []driver.Value) error {
 		key := tiering.Key{Tenant: text(v[1]), Namespace: text(v[2]), ID: string(blob(v[3]))}
-		row := warm.Superseded{Version: scanVersion(key, v[10:]), KeyDeleted: num(v[4]) > 1, Pinned: num(v[7])&flagPinned != 0, Copies: int(num(v[9]))}
+		row := warm.Superseded{Version: scanVersion(key, v[10:]), KeyDeleted: num(v[4]) > 1, Pinned: num(v[7])&column.FlagPinned != 0, Copies: int(num(v[9]))}
 		head := num(v[5])
 		*at = column.Place{Key: num(v[0]), Version: row.Version.Version}
 		if row.Version.Version == head {

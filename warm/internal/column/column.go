@@ -1,5 +1,6 @@
 // Package column writes and reads what drivers of warm keep in one column:
-// varints, and strings with their length before them.
+// changes of the feed, heads and results, made of varints, and of strings with
+// their length before them.
 package column
 
 import (
