@@ -146,7 +146,16 @@ func (c *Client) changeLink(ctx context.Context, op, method, ns, from string, l 
 	if err := r.json(map[string]string{"from": from, "relation": l.Relation, "to": l.To}); err != nil {
 		return nil, err
 	}
-	return c.receipt(ctx, r, nil)
+	ans, err := c.do(ctx, r) // a link that is there already, or gone, stays so
+	if err != nil {
+		return nil, err
+	}
+	out := new(tiering.Receipt)
+	if err := ans.decode(r, out); err != nil {
+		return nil, err
+	}
+	c.complete(r, ans, out)
+	return out, nil
 }
 
 // Walk follows links from a memory, nearest first.

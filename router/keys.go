@@ -67,7 +67,7 @@ func (r *Router) createKey(ctx context.Context, k tiering.APIKey) (*tiering.APIK
 	if err != nil {
 		return nil, tiering.Invalidf("the key cannot be written: %v", err)
 	}
-	if _, err := r.writeReserved(ctx, apiKeyKey(k.Tenant, k.ID), body, tiering.WriteOptions{If: tiering.IfAbsent()}); err != nil {
+	if _, err := r.writeReserved(ctx, apiKeyKey(k.Tenant, k.ID), body, tiering.IfAbsent(), reservedRequest{}); err != nil {
 		return nil, err
 	}
 	k.Secret = keyPrefix + k.ID + "_" + secret + "_" + k.Tenant

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"math"
 
 	"github.com/tierd/tierd/internal/jsondoc"
 	"github.com/tierd/tierd/tiering"
@@ -71,17 +72,34 @@ func (r *Router) namespace(ctx context.Context, ns string) (*tiering.NamespaceIn
 // SetNamespace creates or replaces a policy. A kind or class left out stays as
 // it is; once keys exist neither can change.
 func (r *Router) SetNamespace(ctx context.Context, ns string, p tiering.Policy, o *tiering.WriteOptions) (*tiering.NamespaceInfo, error) {
-	n, err := r.setNamespace(ctx, ns, p, orZero(o))
+	n, err := r.putNamespace(ctx, ns, p, orZero(o))
 	return n, tiering.Wrap(err, "set namespace", "", tiering.Key{Namespace: ns})
 }
 
-func (r *Router) setNamespace(ctx context.Context, ns string, p tiering.Policy, o tiering.WriteOptions) (*tiering.NamespaceInfo, error) {
+func (r *Router) putNamespace(ctx context.Context, ns string, p tiering.Policy, o tiering.WriteOptions) (*tiering.NamespaceInfo, error) {
+	if err := r.admitPolicy(ns, o); err != nil {
+		return nil, err
+	}
+	sent, err := encodePolicy(p)
+	if err != nil {
+		return nil, err
+	}
+	return r.setNamespace(ctx, ns, p, o, asked("put", o, sent))
+}
+
+// admitPolicy checks a change of a policy. No lease stands over one.
+func (r *Router) admitPolicy(ns string, o tiering.WriteOptions) error {
 	if err := tiering.ValidateNamespace(ns); err != nil {
-		return nil, err
+		return err
 	}
-	if err := r.admin(); err != nil {
-		return nil, err
+	if o.Fence != nil {
+		return tiering.Errorf(tiering.CodeUnsupported, "a policy is not written under a lease, so nothing was done: guard it by its version")
 	}
+	return r.admin()
+}
+
+// setNamespace stores p for a request of an admin.
+func (r *Router) setNamespace(ctx context.Context, ns string, p tiering.Policy, o tiering.WriteOptions, request reservedRequest) (*tiering.NamespaceInfo, error) {
 	standing, err := r.loadPolicy(ctx, policyKey(r.who.Tenant, ns))
 	if err != nil {
 		return nil, err
@@ -113,7 +131,7 @@ func (r *Router) setNamespace(ctx context.Context, ns string, p tiering.Policy, 
 			return nil, err
 		}
 	}
-	rc, err := r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, o)
+	rc, err := r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, o.If, request)
 	if err == nil && standing.Indexed() && !p.Indexed() {
 		err = r.stopQueryIndex(ctx, ns)
 	}
@@ -158,12 +176,10 @@ func (r *Router) PatchNamespace(ctx context.Context, ns string, patch []byte, o 
 }
 
 func (r *Router) patchNamespace(ctx context.Context, ns string, patch []byte, o tiering.WriteOptions) (*tiering.NamespaceInfo, error) {
-	if err := tiering.ValidateNamespace(ns); err != nil {
+	if err := r.admitPolicy(ns, o); err != nil {
 		return nil, err
 	}
-	if err := r.admin(); err != nil {
-		return nil, err
-	}
+	request := asked("patch", o, patch)
 	cur, err := r.Warm.Load(ctx, policyKey(r.who.Tenant, ns))
 	if err != nil {
 		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
@@ -183,7 +199,7 @@ func (r *Router) patchNamespace(ctx context.Context, ns string, patch []byte, o 
 	if o.If.Unconditional() {
 		o.If = tiering.IfVersion(cur.Head.Version) // what was patched must still stand
 	}
-	return r.setNamespace(ctx, ns, p, o)
+	return r.setNamespace(ctx, ns, p, o, request)
 }
 
 // DeleteNamespace removes a namespace without live documents. Its name, kind
@@ -193,18 +209,25 @@ func (r *Router) DeleteNamespace(ctx context.Context, ns string, o *tiering.Writ
 }
 
 func (r *Router) deleteNamespace(ctx context.Context, ns string, o tiering.WriteOptions) error {
-	if err := tiering.ValidateNamespace(ns); err != nil {
-		return err
-	}
-	if err := r.admin(); err != nil {
+	if err := r.admitPolicy(ns, o); err != nil {
 		return err
 	}
 	p, err := r.loadPolicy(ctx, policyKey(r.who.Tenant, ns))
 	if err != nil {
 		return err
 	}
+	request := asked("delete", o, nil)
 	if !p.known {
-		return tiering.Errorf(tiering.CodeNotFound, "namespace %q does not exist", ns)
+		missing := tiering.Errorf(tiering.CodeNotFound, "namespace %q does not exist", ns)
+		if o.IdempotencyKey == "" {
+			return missing
+		}
+		// Unless this very request deleted it: a write that cannot happen asks for that.
+		_, err := r.writeReserved(ctx, policyKey(r.who.Tenant, ns), []byte("{}"), tiering.IfVersion(math.MaxInt64), request)
+		if tiering.CodeOf(err) == tiering.CodeVersionConflict {
+			return missing
+		}
+		return err
 	}
 	if !o.If.Holds(p.version) {
 		return &tiering.Error{Code: tiering.CodeVersionConflict, CurrentVersion: p.version, Detail: "the policy has another version"}
@@ -220,7 +243,7 @@ func (r *Router) deleteNamespace(ctx context.Context, ns string, o tiering.Write
 	if err != nil {
 		return err
 	}
-	_, err = r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, o)
+	_, err = r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, o.If, request)
 	return err
 }
 
@@ -234,7 +257,7 @@ func (r *Router) makeNamespace(ctx context.Context, ns string, p tiering.Policy,
 	if err != nil {
 		return err
 	}
-	_, err = r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, tiering.WriteOptions{If: tiering.IfVersion(version)})
+	_, err = r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, tiering.IfVersion(version), reservedRequest{})
 	if tiering.CodeOf(err) == tiering.CodeVersionConflict {
 		return nil
 	}
@@ -254,11 +277,25 @@ func (r *Router) fixClass(ctx context.Context, ns string, p tiering.Policy) erro
 	return nil
 }
 
+// reservedRequest is what an idempotency key of a write of one of tierd's own
+// documents stands for: what the caller sent, and not what was made of it on what
+// stood, which the second time is something else.
+type reservedRequest struct {
+	key, op string
+	cond    tiering.Condition
+	sent    []byte
+}
+
+func asked(op string, o tiering.WriteOptions, sent []byte) reservedRequest {
+	return reservedRequest{o.IdempotencyKey, op, o.If, sent}
+}
+
 // writeReserved writes one of tierd's own documents.
-func (r *Router) writeReserved(ctx context.Context, key tiering.Key, body []byte, o tiering.WriteOptions) (*tiering.Receipt, error) {
+func (r *Router) writeReserved(ctx context.Context, key tiering.Key, body []byte, cond tiering.Condition, request reservedRequest) (*tiering.Receipt, error) {
 	defer r.policies.forget(key)
-	m := &mutation{key: key, cond: o.If, row: warm.Row{Op: tiering.OpPut, Body: body, Digest: tiering.DigestOf(body)}}
-	r.nameRequest(m, o.IdempotencyKey, "reserved", body)
+	m := &mutation{key: key, cond: request.cond, row: warm.Row{Op: tiering.OpPut, Body: body, Digest: tiering.DigestOf(body)}}
+	r.nameRequest(m, request.key, "reserved "+request.op, request.sent)
+	m.cond = cond
 	return r.write(ctx, "put", reservedPolicy(), m)
 }
 

@@ -10,6 +10,7 @@ import (
 func batchOperations() []*operation {
 	return []*operation{{
 		id: "runBatch", method: http.MethodPost, path: "/v1/batch", tag: "batch",
+		instead: "an operation is guarded by its own if_version",
 		summary: "Run many operations",
 		about: "Up to 1000 operations in one request, answered in order with a status each, as the same call alone would have. " +
 			"With atomic true it is all or nothing: the first failure answers 412 and failed_op names it. if_version 0 means absent.",

@@ -64,6 +64,9 @@ func (c *call) handle() error {
 	if err != nil {
 		return err
 	}
+	if err := c.refuseGuards(); err != nil {
+		return err
+	}
 	if err := c.parseQuery(); err != nil {
 		return err
 	}

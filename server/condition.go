@@ -17,6 +17,47 @@ func etag(version int64) string {
 	return string(append(b, '"'))
 }
 
+// guardHeaders are the request headers without which a write may do more than
+// its caller wants, in Go's canonical form.
+var guardHeaders = [...]string{"If-Match", "If-None-Match", "Idempotency-Key", "Tierd-Fence"}
+
+// refuseGuards refuses a guard that the operation does not take: ignored, it
+// would let through the very write that it was sent against. A read has nothing
+// to do twice, and one that HTTP could have answered by 304 is answered whole.
+func (c *call) refuseGuards() error {
+	for _, name := range guardHeaders {
+		if len(c.r.Header[name]) == 0 || c.op.takes(name) || c.op.readOnly() && (name == "If-None-Match" || name == "Idempotency-Key") {
+			continue
+		}
+		return tiering.Errorf(tiering.CodeUnsupported, "%s %s takes no %s, so nothing was done: %s", c.op.method, c.op.path, name, c.op.guardNames())
+	}
+	return nil
+}
+
+// readOnly reports whether the operation changes nothing.
+func (o *operation) readOnly() bool {
+	return o.reads || o.method == http.MethodGet || o.method == http.MethodHead
+}
+
+// guardNames says for people what guards the operation takes, and what to do in
+// place of another one.
+func (o *operation) guardNames() string {
+	var taken []string
+	for _, name := range guardHeaders {
+		if o.takes(name) {
+			taken = append(taken, name)
+		}
+	}
+	out := "it takes none"
+	if len(taken) > 0 {
+		out = "it takes " + strings.Join(taken, ", ")
+	}
+	if o.instead != "" {
+		out += "; " + o.instead
+	}
+	return out
+}
+
 // writeCondition reads If-Match and If-None-Match of a write.
 func writeCondition(h http.Header) (tiering.Condition, error) {
 	match, none := h.Values("If-Match"), h.Values("If-None-Match")

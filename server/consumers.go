@@ -29,6 +29,7 @@ func consumerOperations() []*operation {
 		},
 		{
 			id: "acknowledge", method: http.MethodPost, path: "/v1/consumers/{name}/acknowledge", tag: "watch", summary: "Move a named consumer to an event",
+			instead: "a consumer never moves back, so the call may be sent again",
 			about:   "Watches of the consumer go on behind that event from then on. It never moves back: an event that it is behind already changes nothing, so the call may be sent again.",
 			body:    &body{about: "The event.", component: "Acknowledgement", media: []media{{"application/json", ref("Acknowledgement"), map[string]any{"event": "01JF.4711.0"}}}},
 			answers: one("The consumer, where it stands now."),
@@ -36,6 +37,7 @@ func consumerOperations() []*operation {
 		},
 		{
 			id: "deleteConsumer", method: http.MethodDelete, path: "/v1/consumers/{name}", tag: "watch", summary: "Forget a named consumer",
+			instead: "the call may be sent again",
 			about:   "The next watch of the name begins anew. Deleting what is not there succeeds.",
 			answers: []answer{{http.StatusNoContent, "Forgotten.", nil, nil}}, run: (*call).deleteConsumer,
 		},

@@ -27,6 +27,7 @@ func embeddingOperations() []*operation {
 		},
 		{
 			id: "migrateEmbedding", method: http.MethodPut, path: "/v1/embedding", tag: "operations",
+			instead: "the call may be sent again",
 			summary: "Change the embedder",
 			about: "Its vectors are made in the background. Once every memory has one they are searched, all at once. The ones before stay, so that to go back is the same call; " +
 				"to name the embedder that is searched ends a change that is under way.",
@@ -38,6 +39,7 @@ func embeddingOperations() []*operation {
 		},
 		{
 			id: "dropVectors", method: http.MethodDelete, path: "/v1/embedding", tag: "operations",
+			instead: "the call may be sent again",
 			summary: "Remove the vectors of a space", about: "One that an embedder made and nobody searches. Callers' own vectors go with their memories.",
 			query:   []param{{name: "space", about: "The space, as the status names it.", schema: str(), required: true, example: "static:wordnet:1024:8d2f"}},
 			answers: []answer{{http.StatusOK, "Removed.", nil, jsonOf("DroppedVectors", map[string]any{"dropped": 120})}},

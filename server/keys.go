@@ -11,6 +11,7 @@ func keyOperations() []*operation {
 	return []*operation{
 		{
 			id: "createKey", method: http.MethodPost, path: "/v1/keys", tag: "keys",
+			instead: "a key's secret is not kept, so that no key of it could answer with it again: revoke the one whose answer was lost",
 			summary: "Create an API key",
 			about:   "The answer holds the secret, which is shown here and nowhere else. A limit that a scope leaves out limits nothing. No Idempotency-Key is taken (400): the secret is not kept.",
 			body: &body{about: "The key's name and limits.", component: "KeyRequest", media: []media{{"application/json", ref("KeyRequest"),
@@ -26,6 +27,7 @@ func keyOperations() []*operation {
 		},
 		{
 			id: "revokeKey", method: http.MethodDelete, path: "/v1/keys/{id}", tag: "keys",
+			instead: "a key that is revoked already is not found, and may be revoked again",
 			summary: "Revoke an API key", about: "It stops working at once, and stays revoked after a rebuild.",
 			answers: []answer{{http.StatusNoContent, "Revoked.", nil, nil}},
 			codes:   []tiering.Code{tiering.CodeNotFound},
@@ -39,9 +41,6 @@ func (c *call) createKey() error {
 		Name      string        `json:"name"`
 		Scope     tiering.Scope `json:"scope"`
 		ExpiresAt time.Time     `json:"expires_at"`
-	}
-	if c.r.Header.Get(idempotencyHeader.name) != "" {
-		return tiering.Errorf(tiering.CodeUnsupported, "a key is not made under an Idempotency-Key: its secret would have to be kept; revoke the one whose answer was lost")
 	}
 	if err := c.decode(&req); err != nil {
 		return err

@@ -23,6 +23,7 @@ func listOperations() []*operation {
 		},
 		{
 			id: "queryDocuments", method: http.MethodPost, path: "/v1/query/{ns}", tag: "documents",
+			reads:   true,
 			summary: "Find documents by their content",
 			about: "Fields of the filter are JSON Pointers; a bare name is a field at the top. Operators: $eq $ne $gt $gte $lt $lte $in $exists $contains $text $and $or $not; " +
 				"a bare value is $eq. Numbers compare exactly. An unknown operator is refused.",

@@ -23,6 +23,7 @@ func logOperations() []*operation {
 	return []*operation{
 		{
 			id: "appendEntries", method: http.MethodPost, path: logPath, tag: "logs",
+			instead: "the last entry that has to stand is expect_seq",
 			summary: "Append to a log",
 			about: "Adds one entry, or each element of an array as an entry of its own, in one commit and with nothing between them. " +
 				"The log, and its namespace, are made when there is none. Reading its head, listing, touch, pin, delete and erase are those of documents.",

@@ -20,6 +20,7 @@ func memoryOperations() []*operation {
 	return []*operation{
 		{
 			id: "remember", method: http.MethodPost, path: "/v1/memories/{ns}", tag: "memories",
+			instead: "a memory that stands is changed under guards by PATCH /v1/memories/{ns}/{id}",
 			summary: "Remember",
 			about: "Stores one memory, or a list of up to 1000, each on its own. The first one makes the namespace, of kind memory. " +
 				"A memory is a document: it has versions, a history and a policy, and is archived like any other. Its words can be found at once.",
@@ -90,6 +91,7 @@ func memoryOperations() []*operation {
 		},
 		{
 			id: "recall", method: http.MethodPost, path: "/v1/recall", tag: "memories",
+			reads:   true,
 			summary: "Recall memories",
 			about: "By meaning and by words, joined by reciprocal rank, then a little by recency, importance and use. Answers k memories whenever k fit. " +
 				"partial says that an arm could not take part.",
@@ -101,6 +103,7 @@ func memoryOperations() []*operation {
 		},
 		{
 			id: "linkMemories", method: http.MethodPut, path: "/v1/links/{ns}", tag: "memories",
+			instead: "a link that is there stays, so the call may be sent again",
 			summary: "Link a memory to another", about: "The link is part of the memory it begins at, with its history.",
 			body:    linkBody(),
 			answers: []answer{{http.StatusOK, "It is there.", receiptHeaders, jsonOf("Receipt", exampleReceipt)}},
@@ -109,6 +112,7 @@ func memoryOperations() []*operation {
 		},
 		{
 			id: "unlinkMemories", method: http.MethodDelete, path: "/v1/links/{ns}", tag: "memories",
+			instead: "a link that is not there stays so: the call may be sent again",
 			summary: "Remove a link", about: "Removing what is not there succeeds.",
 			body:    linkBody(),
 			answers: []answer{{http.StatusOK, "It is not there.", receiptHeaders, jsonOf("Receipt", exampleReceipt)}},

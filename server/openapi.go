@@ -28,6 +28,9 @@ Where an id is in the path, ` + "`?id=`" + ` is accepted in its place.
 A key is the whole tenant's, whichever API key it comes with: the same key with another request is 422. A batch that is not atomic is replayed
 operation by operation, and says so as a whole when every mutation in it was.
 
+**Guards.** If-Match, If-None-Match, Idempotency-Key and Tierd-Fence are taken where they are listed, and refused (400 unsupported, which says what to use instead)
+where they are not: nothing is written past a guard that was sent. Reads pass over an If-None-Match or an Idempotency-Key that they have no use for.
+
 **Errors** are problem documents (RFC 9457) with a code; faults of a body carry JSON Pointers. Unknown query parameters and unknown fields are refused.
 What is no HTTP request, such as a path with a broken % escape, a request line that cannot be read or headers over the limit (431), is answered in plain text before it gets here.
 

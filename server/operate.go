@@ -27,6 +27,7 @@ func operateOperations() []*operation {
 	return []*operation{
 		{
 			id: "demoteDocument", method: http.MethodPost, path: "/v1/demote/{ns}/{id...}", tag: "operations",
+			instead: "the call may be sent again",
 			summary: "Move a document's bytes to cold now",
 			about: "Under the guards of every demotion: not while it is pinned, and not before both cold copies were read back; " +
 				"what waits for the archive is archived at once, and 503 with Retry-After says to ask again. The next read comes from cold.",
@@ -34,12 +35,14 @@ func operateOperations() []*operation {
 		},
 		{
 			id: "promoteDocument", method: http.MethodPost, path: "/v1/promote/{ns}/{id...}", tag: "operations",
+			instead: "the call may be sent again",
 			summary: "Bring a document's bytes back to warm now",
 			about:   "Does nothing to a document whose bytes are there.",
 			body:    emptyBody(), answers: moved, codes: moveCodes, run: (*call).promoteDocument,
 		},
 		{
 			id: "erase", method: http.MethodPost, path: "/v1/erase", tag: "operations",
+			instead: "the call may be sent again",
 			summary: "Erase a subject from every tier",
 			about: "The subject is exactly one of namespace with id, namespace with prefix, and user. A dry run, which it is unless dry_run is false, only counts. " +
 				"200 means that hot, warm and both cold copies hold nothing of it any more; 202 that the rest is done in the background. " +
@@ -63,6 +66,7 @@ func operateOperations() []*operation {
 		},
 		{
 			id: "confirmClock", method: http.MethodPost, path: "/v1/clock/confirm", tag: "operations",
+			instead: "the call may be sent again",
 			summary: "Accept a clock that jumped",
 			about:   "A clock that jumped by more than a day parks every move that destroys something until somebody says that it is right.",
 			body:    emptyBody(),

@@ -20,7 +20,9 @@ type operation struct {
 	about   string
 	access  access
 	query   []param // the only query parameters that are let through
-	headers []param // request headers that mean something here
+	headers []param // request headers that mean something here; of guards the only ones that are let through
+	instead string  // what to do in place of a guard that it does not take
+	reads   bool    // it changes nothing, whatever its method
 	body    *body
 	answers []answer
 	codes   []tiering.Code // of the problems special to it
@@ -84,6 +86,16 @@ func (o *operation) knows(name string) bool {
 		}
 	}
 	return name == "id" && o.onDocument()
+}
+
+// takes reports whether the header is one that the operation declares.
+func (o *operation) takes(header string) bool {
+	for i := range o.headers {
+		if o.headers[i].name == header {
+			return true
+		}
+	}
+	return false
 }
 
 // queryNames lists the operation's query parameters for people.

@@ -12,17 +12,18 @@ import (
 
 // fence reads Tierd-Fence, nil when it is absent.
 func (c *call) fence() (*tiering.Fence, error) {
-	v := c.r.Header.Get("Tierd-Fence")
-	if v == "" {
+	values := c.r.Header.Values("Tierd-Fence")
+	if len(values) == 0 {
 		return nil, nil
 	}
+	v := values[0]
 	i := strings.LastIndexByte(v, '/')
-	if i > 0 {
+	if i > 0 && len(values) == 1 {
 		if token, err := strconv.ParseInt(v[i+1:], 10, 64); err == nil && token > 0 {
 			return &tiering.Fence{Session: v[:i], Token: token}, nil
 		}
 	}
-	return nil, tiering.Invalidf("Tierd-Fence: %s: want a session, a slash, and the token of its lease", shown(v))
+	return nil, tiering.Invalidf("Tierd-Fence: %s: want one session, a slash, and the token of its lease", shown(strings.Join(values, ", ")))
 }
 
 // sessionWrite reads what guards a write of a session.

@@ -21,6 +21,7 @@ func sessionOperations() []*operation {
 	all := []*operation{
 		{
 			id: "createSession", method: http.MethodPost, path: "/v1/sessions", tag: "sessions", summary: "Create a session",
+			instead: "an id that is taken is refused as it is",
 			about:   "A session is a state document, an event log, checkpoints, steps and a lease under one id, with one life that every write and read of the session slides; lists and watches do not. Its log begins with an entry tierd.created.",
 			headers: []param{idempotencyHeader},
 			body: &body{about: "The session.", component: "NewSession", optional: true, media: []media{{"application/json", ref("NewSession"),
@@ -46,6 +47,7 @@ func sessionOperations() []*operation {
 		},
 		{
 			id: "patchSession", method: http.MethodPatch, path: sessionPath, tag: "sessions", summary: "Change a session's state and attributes",
+			instead: "a patch makes no session",
 			about:   "state is a merge patch. Top-level keys that begin with user: or app: are shared with other sessions and not atomic with this one; those with temp: are not stored.",
 			headers: guards,
 			body:    &body{about: "The change.", component: "SessionPatch", media: []media{{"application/json", ref("SessionPatch"), map[string]any{"status": "running", "state": map[string]any{"step": 2}}}}},
@@ -53,13 +55,15 @@ func sessionOperations() []*operation {
 		},
 		{
 			id: "deleteSession", method: http.MethodDelete, path: sessionPath, tag: "sessions", summary: "Delete everything of a session",
+			instead: "a session that is not there stays so: the call may be sent again",
 			about:   "Deleting what is not there succeeds, whatever guards it; another user's session is not there for a key that is limited to a user.",
 			headers: []param{ifMatchHeader, fenceHeader},
 			answers: []answer{{http.StatusNoContent, "Nothing of it stands.", nil, nil}}, codes: sessionCodes, run: (*call).deleteSession,
 		},
 		{
 			id: "appendEvents", method: http.MethodPost, path: sessionPath + "/events", tag: "sessions", summary: "Append events, with a change of state in one commit",
-			about: "Events alone fold with those of others; with a change of the session it is one transaction.", headers: guards,
+			instead: "the last event that has to stand is expect_seq, and state and attributes if_version, in the body",
+			about:   "Events alone fold with those of others; with a change of the session it is one transaction.", headers: guards,
 			body: &body{about: "Events, and what changes with them.", component: "SessionEvents", media: []media{{"application/json", ref("SessionEvents"),
 				map[string]any{"events": exampleEntries, "state": map[string]any{"step": 3}}}}},
 			answers: []answer{{http.StatusOK, "Appended.", nil, jsonOf("SessionAppended", map[string]any{"first_seq": 8, "last_seq": 9, "version": 4, "time": "2026-01-31T12:00:00Z"})}},
@@ -102,6 +106,7 @@ func sessionOperations() []*operation {
 		},
 		{
 			id: "importSession", method: http.MethodPost, path: "/v1/sessions/import", tag: "sessions", summary: "Make a session from an export",
+			instead: "an id that is taken is refused as it is: read that session to see whether an import whose answer was lost made it, and delete it before the next try",
 			about:   "Events get new numbers and times. Not in one commit: what is read of it meanwhile is not whole.",
 			body:    &body{about: "An export, of up to 16 MiB.", most: tiering.MaxExport, component: "SessionExport", media: []media{{"application/json", ref("SessionExport"), exampleExport}}},
 			answers: []answer{{http.StatusCreated, "Made.", []string{"ETag", "Location"}, jsonOf("Session", exampleSession)}}, codes: sessionCodes, run: (*call).importSession,
@@ -132,7 +137,8 @@ func sessionPartOperations(guards []param, one func(string) []answer) []*operati
 		},
 		{
 			id: "branchCheckpoint", method: http.MethodPost, path: checkpoint + "/branch", tag: "sessions", summary: "Make a new session from a checkpoint",
-			about: "Its state, and under new numbers and times the events up to it, without those that resumes had gone back over. What the body leaves out is the first session's.", headers: []param{idempotencyHeader},
+			instead: "an id that is taken is refused as it is",
+			about:   "Its state, and under new numbers and times the events up to it, without those that resumes had gone back over. What the body leaves out is the first session's.", headers: []param{idempotencyHeader},
 			body:    &body{about: "The new session.", component: "NewSession", optional: true, media: []media{{"application/json", ref("NewSession"), map[string]any{"id": "s2"}}}},
 			answers: []answer{{http.StatusCreated, "Made.", []string{"ETag", "Location"}, jsonOf("Session", exampleSession)}}, codes: sessionCodes, run: (*call).branchCheckpoint,
 		},
@@ -150,13 +156,15 @@ func sessionPartOperations(guards []param, one func(string) []answer) []*operati
 		},
 		{
 			id: "acquireLease", method: http.MethodPost, path: sessionPath + "/lease", tag: "sessions", summary: "Take or renew a session's lease",
+			instead: "the same holder renews, so the call may be sent again",
 			about:   "Held by another holder it is 409 lease_held, which names the holder and the expiry. The token of a lease that was taken anew is higher; that of a renewed one stays. Both slide the session's life, than which no lease is longer.",
 			body:    &body{about: "Who wants it.", component: "LeaseRequest", media: []media{{"application/json", ref("LeaseRequest"), map[string]any{"holder": "worker-3", "ttl": "30s"}}}},
 			answers: []answer{{http.StatusOK, "Held.", nil, jsonOf("SessionLease", exampleLease)}}, codes: append([]tiering.Code{tiering.CodeLeaseHeld}, sessionCodes...), run: (*call).acquireLease,
 		},
 		{
 			id: "releaseLease", method: http.MethodDelete, path: sessionPath + "/lease", tag: "sessions", summary: "Give a lease up",
-			about: "One of another token is left alone (fenced).", query: []param{{name: "token", about: "The lease's token.", schema: integer(1), required: true, example: 7}},
+			instead: "token says which lease",
+			about:   "One of another token is left alone (fenced).", query: []param{{name: "token", about: "The lease's token.", schema: integer(1), required: true, example: 7}},
 			answers: []answer{{http.StatusNoContent, "Nobody holds it.", nil, nil}}, codes: sessionCodes, run: (*call).releaseLease,
 		},
 	}
