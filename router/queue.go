@@ -16,9 +16,6 @@ const (
 	maxBatchBytes = 16 << 20
 )
 
-// crowdWait is how long writers wait for others that wrote lately, at most.
-const crowdWait = 10 * time.Millisecond
-
 // base is what a fold is computed on: the version that stands, and its bytes.
 // The zero base is an absent key.
 type base struct {
@@ -84,10 +81,8 @@ func (m *mutation) finish(r warm.Result, err error) {
 
 // queue is the one line that all writes stand in. It starts a commit when none
 // is in flight. Another one, up to committers, starts when the writes waiting are
-// at least those in flight, and half of what was on its way lately: what a
-// commit costs by itself is dear, and writers that come back in groups would
-// split into smaller and smaller ones. For the latter nothing waits longer than
-// crowdWait, should a commit last.
+// at least half of those in flight: what a commit costs by itself is dear, and
+// while it waits for the disk another can be made.
 //
 // A batch marks its keys in hot, commits, makes room for the next, and then
 // tells hot and its callers: each of its mutations waits once, and the marks and
@@ -117,12 +112,8 @@ type queue struct {
 	inflight int                   // writes that were taken and not answered yet
 	batches  int                   // under way, or starting
 	starting bool                  // a batch is about to be filled
-	// crowd is about how many mutations were on their way lately, in line and in
-	// flight, at most. patient: lookAgain is due.
-	crowd   int
-	patient bool
-	closed  bool
-	running sync.WaitGroup
+	closed   bool
+	running  sync.WaitGroup
 }
 
 func newQueue(s warm.Store, committers int, timeout time.Duration, rec Recorder) *queue {
@@ -171,28 +162,12 @@ func (q *queue) pump() {
 	if q.starting || len(q.waiting) == 0 || q.batches == q.committers {
 		return
 	}
-	if q.inflight > 0 && len(q.waiting) < q.inflight {
-		return
-	}
-	if q.inflight > 0 && len(q.waiting) < q.crowd/2 {
-		if !q.patient {
-			q.patient = true
-			time.AfterFunc(crowdWait, q.lookAgain)
-		}
+	if 2*len(q.waiting) < q.inflight {
 		return
 	}
 	q.starting = true
 	q.batches++
 	q.running.Go(q.run)
-}
-
-// lookAgain ends the wait for a crowd.
-func (q *queue) lookAgain() {
-	q.mu.Lock()
-	defer q.mu.Unlock()
-	q.patient = false
-	q.crowd = len(q.waiting) + q.inflight
-	q.pump()
 }
 
 // run carries one batch through. It is filled only here, behind the writers that
@@ -201,7 +176,6 @@ func (q *queue) run() {
 	runtime.Gosched()
 	q.mu.Lock()
 	q.starting = false
-	q.crowd = max(q.crowd-(q.crowd+7)/8, len(q.waiting)+q.inflight)
 	b := q.take()
 	if len(b.chains) == 0 { // every key in line is in flight
 		q.batches--
