@@ -71,7 +71,8 @@ type Memories interface {
 	// embedder are made from then on, failed attempts count anew.
 	Embedding(ctx context.Context) (Embedding, error)
 	SetEmbedding(ctx context.Context, from, to Embedding) (bool, error)
-	// DropSpace removes up to limit vectors of a space, and tells how many.
+	// DropSpace removes up to limit vectors of a space, and tells how many: 0 when
+	// none is left.
 	DropSpace(ctx context.Context, space string, limit int) (int, error)
 }
 

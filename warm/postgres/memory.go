@@ -180,8 +180,9 @@ func memoriesIn(table string) string {
 	return `SELECT m.kid FROM memory m WHERE m.kid IN (SELECT v.kid FROM ` + table + ` v WHERE v.sid = $1 LIMIT $2) ORDER BY m.kid FOR UPDATE`
 }
 
-// DropSpace implements warm.Memories. The rows of the memories are locked one
-// after the other, as by everybody who moves vectors.
+// DropSpace implements warm.Memories. The rows of the memories are locked in the
+// order of their numbers, as by everybody who moves vectors, and so a transaction
+// takes from one table alone.
 func (s *Store) DropSpace(ctx context.Context, space string, limit int) (dropped int, err error) {
 	err = s.write(ctx, func(t *txn) error {
 		dropped = 0
@@ -190,11 +191,11 @@ func (s *Store) DropSpace(ctx context.Context, space string, limit int) (dropped
 			return orRollback(err)
 		}
 		for _, table := range vectorTables {
-			if dropped >= limit {
+			if dropped > 0 {
 				return nil
 			}
 			var kids []int64
-			if err := t.each(memoriesIn(table), []any{sid, limit - dropped}, func(row pgx.Rows) error {
+			if err := t.each(memoriesIn(table), []any{sid, limit}, func(row pgx.Rows) error {
 				var kid int64
 				err := row.Scan(&kid)
 				kids = append(kids, kid)
@@ -206,7 +207,7 @@ func (s *Store) DropSpace(ctx context.Context, space string, limit int) (dropped
 			if err != nil {
 				return err
 			}
-			dropped += int(n)
+			dropped = int(n)
 		}
 		return nil
 	})
