@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"strings"
 	"time"
 
@@ -344,11 +345,36 @@ func (s sessions) listSessions(ctx context.Context, q tiering.SessionQuery) (*ti
 	return page, nil
 }
 
+// systemEvent is what an event of a type of tierd's own says that happened; own is
+// false for events of callers.
+func systemEvent(event []byte) (what string, own bool) {
+	v, err := jsondoc.Lookup(event, "/type")
+	if err != nil || jsondoc.KindOf(v) != jsondoc.String {
+		return "", false
+	}
+	var name string
+	if json.Unmarshal(v, &name) != nil {
+		return "", false
+	}
+	return strings.CutPrefix(name, tiering.SystemEvent)
+}
+
 // systemType refuses events that look like tierd's own.
 func systemType(event []byte) error {
-	v, err := jsondoc.Lookup(event, "/type")
-	if err == nil && strings.HasPrefix(string(v), `"`+tiering.SystemEvent) {
+	if _, own := systemEvent(event); own {
 		return tiering.Unprocessablef("/type", "types that begin with %q are tierd's own", tiering.SystemEvent)
 	}
 	return nil
+}
+
+// events checks events of callers, and compacts them.
+func (p *policy) events(events []json.RawMessage) ([][]byte, error) {
+	bodies, err := p.entries(events)
+	if err != nil && len(events) == 1 {
+		err = tiering.Below(err, "/0") // as of one of several
+	}
+	for i := 0; err == nil && i < len(bodies); i++ {
+		err = tiering.Below(systemType(bodies[i]), fmt.Sprintf("/%d", i))
+	}
+	return bodies, tiering.Below(err, "/events")
 }

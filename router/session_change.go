@@ -73,13 +73,8 @@ func (s sessions) change(ctx context.Context, id, op, idempotencyKey string, req
 // with takes events and a patch into the change.
 func (c *sessionChange) with(events []json.RawMessage, p *tiering.SessionPatch, user string) (err error) {
 	if len(events) > 0 {
-		if c.entries, err = c.policy.entries(events); err != nil {
+		if c.entries, err = c.policy.events(events); err != nil {
 			return err
-		}
-		for _, e := range c.entries {
-			if err := systemType(e); err != nil {
-				return err
-			}
 		}
 	}
 	if p.Empty() {
@@ -91,13 +86,13 @@ func (c *sessionChange) with(events []json.RawMessage, p *tiering.SessionPatch, 
 	for name, v := range map[string]*string{"agent": p.Agent, "app": p.App, "status": p.Status} {
 		if v != nil && *v != "" {
 			if err := tiering.ValidateOwner(name, *v); err != nil {
-				return err
+				return tiering.Below(err, "/"+name)
 			}
 		}
 	}
 	if p.TTL != "" {
 		if c.ttl, err = tiering.ParseTTL(p.TTL); err != nil {
-			return err
+			return tiering.Below(err, "/ttl")
 		}
 	}
 	c.attrs = p
@@ -128,7 +123,7 @@ func (t *sessionTx) patch(c *sessionChange) error {
 	}
 	next, err := jsondoc.MergePatch(t.doc.State, c.state)
 	if err != nil {
-		return err
+		return tiering.Below(err, "/state")
 	}
 	if jsondoc.KindOf(next) != jsondoc.Object {
 		return tiering.Unprocessablef("/state", "a session's state is an object")

@@ -244,8 +244,11 @@ func (s sessions) branch(ctx context.Context, id, name string, n tiering.NewSess
 	if len(n.State) == 0 {
 		n.State = d.State
 	}
-	made, from, err := s.create(ctx, n, request, &branchPoint{d.Seq, d.Skipped})
+	made, from, err := s.create(ctx, n, request, &branchPoint{d.Seq, d.CreatedAt, d.Skipped})
 	if err != nil {
+		return nil, err
+	}
+	if err := s.copySteps(ctx, id, *from, made.ID); err != nil {
 		return nil, err
 	}
 	if err := s.copyEvents(ctx, at, *from, made.ID, n.IdempotencyKey); err != nil {

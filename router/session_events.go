@@ -62,14 +62,9 @@ func (s sessions) appendAlone(ctx context.Context, id string, events []json.RawM
 	if err != nil {
 		return nil, err
 	}
-	bodies, err := p.entries(events)
+	bodies, err := p.events(events)
 	if err != nil {
 		return nil, err
-	}
-	for _, b := range bodies {
-		if err := systemType(b); err != nil {
-			return nil, err
-		}
 	}
 	if err := checkIdempotencyKey(o.IdempotencyKey); err != nil {
 		return nil, err

@@ -1,18 +1,19 @@
 package router
 
 import (
-	"cmp"
 	"context"
 	"encoding/json"
 	"slices"
+	"time"
 
 	"github.com/tierd/tierd/tiering"
 )
 
 // branchPoint is which events of a session a branch of it begins with: those up to a
-// number, without what resumes had gone back over.
+// number, without what resumes had gone back over. At is when that place was named.
 type branchPoint struct {
 	Seq     int64             `json:"seq"`
+	At      time.Time         `json:"at"`
 	Skipped []tiering.Omitted `json:"skipped,omitempty"`
 }
 
@@ -155,103 +156,4 @@ func (r *exportRoom) take(n int) error {
 		return tiering.Errorf(tiering.CodeTooLarge, "the session is longer than the %d bytes that an export takes: read its events in pages, and its checkpoints and steps", tiering.MaxExport)
 	}
 	return nil
-}
-
-// Import makes a session from an export. Its events get new numbers and times, and
-// tierd's own among them are left out; checkpoints follow the events.
-func (s sessions) Import(ctx context.Context, e *tiering.SessionExport) (*tiering.Session, error) {
-	out, err := s.importSession(ctx, orZero(e))
-	return out, tiering.Wrap(err, "import session", "", tiering.Key{})
-}
-
-func (s sessions) importSession(ctx context.Context, e tiering.SessionExport) (*tiering.Session, error) {
-	from := e.Session
-	made, _, err := s.create(ctx, tiering.NewSession{
-		ID: from.ID, User: from.User, Agent: from.Agent, App: from.App, Status: from.Status, Progress: from.Progress, State: from.State, TTL: e.TTL,
-	}, nil, nil)
-	if err != nil {
-		return nil, err
-	}
-	c := eventCopy{sessions: s, to: made.ID}
-	inOrder := func(a, b tiering.Entry) int { return cmp.Compare(a.Seq, b.Seq) }
-	for _, one := range slices.SortedStableFunc(slices.Values(e.Events), inOrder) {
-		if err := c.add(ctx, one); err != nil {
-			return nil, err
-		}
-	}
-	if err := c.flush(ctx); err != nil {
-		return nil, err
-	}
-	if err := s.importParts(ctx, made, e, c.moved); err != nil {
-		return nil, err
-	}
-	return s.Get(ctx, made.ID)
-}
-
-// importParts writes checkpoints, steps and what resumes went back over as they
-// were, each in its own commit.
-func (s sessions) importParts(ctx context.Context, made *tiering.Session, e tiering.SessionExport, moved []movedEvent) error {
-	write := func(prefix, name string, v any) error {
-		c, err := s.partChange(ctx, made.ID, prefix, name, "import", nil, tiering.SessionWrite{})
-		if err != nil {
-			return err
-		}
-		body, err := encodeDoc(v)
-		if err != nil {
-			return err
-		}
-		return c.commit(ctx, func(t *sessionTx) error {
-			t.put[c.parts[0]] = body
-			return nil
-		})
-	}
-	for _, c := range e.Checkpoints {
-		d := checkpointDoc{Version: made.Version, Seq: made.LastSeq, CreatedAt: c.CreatedAt, State: c.State, Skipped: movedRuns(c.Skipped, moved)}
-		if n := upTo(moved, c.Seq); n > 0 {
-			d.Seq = moved[n-1].now // the last event that belongs to it
-		}
-		if err := write(checkpointPart, c.Name, d); err != nil {
-			return err
-		}
-	}
-	for _, st := range e.Steps {
-		if err := write(stepPart, st.Name, stepOf(st)); err != nil {
-			return err
-		}
-	}
-	skipped := movedRuns(e.Skipped, moved)
-	if len(skipped) == 0 {
-		return nil
-	}
-	c, err := s.change(ctx, made.ID, "import", "", nil)
-	if err != nil {
-		return err
-	}
-	return c.commit(ctx, func(t *sessionTx) error {
-		t.doc.Skipped, t.wrote = skipped, true
-		return nil
-	})
-}
-
-// movedRuns are runs of entries under their new numbers, without those of which no
-// event is left.
-func movedRuns(runs []tiering.Omitted, moved []movedEvent) (out []tiering.Omitted) {
-	for _, r := range runs {
-		from, to := upTo(moved, r.From-1), upTo(moved, r.To)
-		if from < to {
-			out = append(out, tiering.Omitted{From: moved[from].now, To: moved[to-1].now, How: r.How})
-		}
-	}
-	return out
-}
-
-// upTo is how many events, which are in order, had a number of at most seq.
-func upTo(moved []movedEvent, seq int64) int {
-	n, _ := slices.BinarySearchFunc(moved, seq, func(m movedEvent, seq int64) int {
-		if m.old <= seq {
-			return -1
-		}
-		return 1
-	})
-	return n
 }

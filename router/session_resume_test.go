@@ -101,3 +101,61 @@ func TestABranchAndAnImportLiveAsLong(t *testing.T) {
 		})
 	}
 }
+
+// What a job did before the place where a branch begins stays done in the branch, and in
+// branches of it and of its import; what was claimed, or done later, is not there.
+func TestABranchKeepsTheStepsThatWereDone(t *testing.T) {
+	w := open(t, setup{})
+	all := w.r.Sessions()
+	step := func(id, name, output, want string) *tiering.Step {
+		t.Helper()
+		q := &tiering.StepRequest{}
+		if output != "" {
+			q.Output = json.RawMessage(output)
+		}
+		st, err := all.Step(w.ctx, id, name, q, nil)
+		w.no(err)
+		if st.Status != want {
+			t.Errorf("step %s of %s: %+v, want it %s", name, id, st, want)
+		}
+		return st
+	}
+	name := func(id, name string) {
+		t.Helper()
+		_, err := all.Checkpoint(w.ctx, id, name, nil)
+		w.no(err)
+	}
+	branch := func(of, name, id string) {
+		t.Helper()
+		_, err := all.Branch(w.ctx, of, name, &tiering.NewSession{ID: id})
+		w.no(err)
+		steps, err := all.Steps(w.ctx, id)
+		w.no(err)
+		if len(steps) != 1 || steps[0].Name != "paid" || string(steps[0].Output) != "77" {
+			t.Errorf("the branch %s has the steps %+v", id, steps)
+		}
+	}
+	w.session(tiering.NewSession{ID: "s"})
+	first := step("s", "paid", "", tiering.StepClaimed)
+	step("s", "paid", "77", tiering.StepDone)
+	step("s", "open", "", tiering.StepClaimed)
+	name("s", "c") // at the same moment as what follows: their places in the log tell
+	step("s", "later", "", tiering.StepClaimed)
+	step("s", "later", "1", tiering.StepDone)
+	branch("s", "c", "b")
+	if again := step("b", "paid", "", tiering.StepDone); !again.Replayed || again.Key != first.Key {
+		t.Errorf("a step of before, in the branch: %+v", again)
+	}
+	step("b", "open", "", tiering.StepClaimed)
+	step("b", "later", "", tiering.StepClaimed)
+
+	w.advance(time.Second)
+	name("b", "d")
+	branch("b", "d", "bb")
+	e, err := all.Export(w.ctx, "b")
+	w.no(err)
+	e.Session.ID = "i"
+	_, err = all.Import(w.ctx, e)
+	w.no(err)
+	branch("i", "d", "ib")
+}

@@ -24,7 +24,7 @@ const (
 // none of the session's own.
 func splitState(patch []byte) (own []byte, shared map[string][]byte, err error) {
 	if patch, err = jsondoc.Compact(patch); err != nil {
-		return nil, nil, err
+		return nil, nil, tiering.Below(err, "/state")
 	}
 	if jsondoc.KindOf(patch) != jsondoc.Object {
 		return nil, nil, tiering.Unprocessablef("/state", "the state is patched by an object")

@@ -21,6 +21,16 @@ type stepDoc struct {
 	Output      json.RawMessage `json:"output,omitempty"`
 	ClaimedAt   time.Time       `json:"claimed_at"`
 	CompletedAt time.Time       `json:"completed_at,omitzero"`
+	// Seq is the entry of the log that says it is done; 0: the step came from elsewhere.
+	Seq int64 `json:"seq,omitempty"`
+}
+
+// doneBy reports whether the step was done where a branch begins.
+func (d stepDoc) doneBy(p branchPoint) bool {
+	if d.Seq > 0 {
+		return d.Done && d.Seq <= p.Seq
+	}
+	return d.Done && !d.CompletedAt.After(p.At)
 }
 
 func (d stepDoc) step(name string) tiering.Step {
@@ -137,7 +147,7 @@ func (d *stepDoc) next(t *sessionTx, name, key string, claimed bool, r tiering.S
 	case len(r.Output) > 0 && !claimed:
 		return tiering.Step{}, tiering.Unprocessablef("/output", "step %q was not claimed: claim it, run it, then complete it", name)
 	case len(r.Output) > 0:
-		d.Done, d.Output, d.CompletedAt = true, r.Output, now
+		d.Done, d.Output, d.CompletedAt, d.Seq = true, r.Output, now, t.log.Version+1 // with its note, the one entry of its commit
 		return d.step(name), t.note(systemEntry{Type: "step", Step: name, Status: tiering.StepDone})
 	case claimed && !r.Again:
 		return d.step(name), nil
@@ -146,6 +156,38 @@ func (d *stepDoc) next(t *sessionTx, name, key string, claimed bool, r tiering.S
 	out := d.step(name)
 	out.Status = tiering.StepClaimed
 	return out, t.note(systemEntry{Type: "step", Step: name, Status: tiering.StepClaimed})
+}
+
+// copySteps gives a branch the steps that were done where it begins: what they did
+// elsewhere stays done. Those that were claimed run where they were claimed. A try that
+// comes again finds what the one before wrote.
+func (s sessions) copySteps(ctx context.Context, id string, p branchPoint, to string) error {
+	return s.eachPart(ctx, id, stepPart, func(name string, body []byte) error {
+		var d stepDoc
+		if err := decodeDoc(body, &d); err != nil || !d.doneBy(p) {
+			return err
+		}
+		d.Seq = 0 // of the other log
+		return s.putPart(ctx, to, stepPart, name, d)
+	})
+}
+
+// putPart writes a part of a session that was just made, unless it is there.
+func (s sessions) putPart(ctx context.Context, id, prefix, name string, v any) error {
+	c, err := s.partChange(ctx, id, prefix, name, "copy", nil, tiering.SessionWrite{})
+	if err != nil {
+		return err
+	}
+	body, err := encodeDoc(v)
+	if err != nil {
+		return err
+	}
+	return c.commit(ctx, func(t *sessionTx) error {
+		if _, there := t.parts[c.parts[0]]; !there {
+			t.put[c.parts[0]] = body
+		}
+		return nil
+	})
 }
 
 // Steps lists the steps of a session by name.

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"slices"
-	"strings"
 	"time"
 
 	"github.com/tierd/tierd/internal/jsondoc"
@@ -55,13 +54,8 @@ func (s sessions) timeline(ctx context.Context, id string, o tiering.EntriesOpti
 
 // whatOf names an entry: one of tierd's own by its type.
 func whatOf(entry json.RawMessage) string {
-	var typed struct {
-		Type string `json:"type"`
-	}
-	if json.Unmarshal(entry, &typed) == nil {
-		if what, own := strings.CutPrefix(typed.Type, tiering.SystemEvent); own && what != "" {
-			return what
-		}
+	if what, own := systemEvent(entry); own && what != "" {
+		return what
 	}
 	return "event"
 }

@@ -54,6 +54,7 @@ func sessionSchemas(c map[string]*huma.Schema) {
 	c["SessionContext"] = object("What fits a model's context window.", must("messages", "The messages, in the shape asked for.", list(anyJSON())),
 		may("system", "The system message, in the anthropic shape.", str()), must("tokens", "What all of it takes.", integer(0)),
 		must("omitted", "What it does not hold whole.", list(ref("Omitted"))), must("last_seq", "The last entry that was looked at.", integer(0)),
+		may("not_messages", "Events that are not in it because they are no message in a shape that is known, or an empty one of the assistant; tierd's own are not counted.", integer(1)),
 		may("recalled", "The memories that one of the messages holds, where recall was asked for.", ref("ContextRecall")))
 	c["ContextRecall"] = object("Recalled memories of a context.", must("memories", "Best first.", list(ref("RecalledMemory"))), must("tokens", "Of the context's, what their message takes.", integer(0)),
 		may("left_out", "Recalled, and did not fit.", integer(0)), may("partial", "A way of looking could not take part.", boolean()), may("reason", "Which, and why.", str()))

@@ -107,7 +107,8 @@ func sessionOperations() []*operation {
 		{
 			id: "importSession", method: http.MethodPost, path: "/v1/sessions/import", tag: "sessions", summary: "Make a session from an export",
 			instead: "an id that is taken is refused as it is: read that session to see whether an import whose answer was lost made it, and delete it before the next try",
-			about:   "Events get new numbers and times. Not in one commit: what is read of it meanwhile is not whole.",
+			about: "Events get new numbers and times. Not in one commit: what is read of it meanwhile is not whole. What no export can be is refused (422) by its place before anything is made: " +
+				"events whose numbers do not grow, checkpoints and runs beyond the last one, names that come twice, steps without a key.",
 			body:    &body{about: "An export, of up to 16 MiB.", most: tiering.MaxExport, component: "SessionExport", media: []media{{"application/json", ref("SessionExport"), exampleExport}}},
 			answers: []answer{{http.StatusCreated, "Made.", []string{"ETag", "Location"}, jsonOf("Session", exampleSession)}}, codes: sessionCodes, run: (*call).importSession,
 		},
@@ -138,7 +139,7 @@ func sessionPartOperations(guards []param, one func(string) []answer) []*operati
 		{
 			id: "branchCheckpoint", method: http.MethodPost, path: checkpoint + "/branch", tag: "sessions", summary: "Make a new session from a checkpoint",
 			instead: "an id that is taken is refused as it is",
-			about:   "Its state, and under new numbers and times the events up to it, without those that resumes had gone back over. What the body leaves out is the first session's.", headers: []param{idempotencyHeader},
+			about:   "Its state, and under new numbers and times the events up to it, without those that resumes had gone back over. Steps that were done by then are done in it too, with their output; a claim is not taken along. What the body leaves out is the first session's.", headers: []param{idempotencyHeader},
 			body:    &body{about: "The new session.", component: "NewSession", optional: true, media: []media{{"application/json", ref("NewSession"), map[string]any{"id": "s2"}}}},
 			answers: []answer{{http.StatusCreated, "Made.", []string{"ETag", "Location"}, jsonOf("Session", exampleSession)}}, codes: sessionCodes, run: (*call).branchCheckpoint,
 		},

@@ -60,7 +60,7 @@ type Sessions interface {
 	Timeline(ctx context.Context, id string, o *EntriesOptions) (*Timeline, error)
 
 	// Export returns the whole session, Import makes it again, under the id of
-	// the export unless another is given. A session that makes more than
+	// the export unless another is given; what no export can be is invalid. A session that makes more than
 	// MaxExport is not exported (too_large): its parts are read each by itself.
 	Export(ctx context.Context, id string) (*SessionExport, error)
 	Import(ctx context.Context, e *SessionExport) (*Session, error)
@@ -73,7 +73,7 @@ type Sessions interface {
 	Resume(ctx context.Context, id, name string, o *SessionWrite) (*Session, error)
 	// Branch makes a new session from a checkpoint: its state, and under new
 	// numbers and times the events up to it, without those that resumes had gone
-	// back over.
+	// back over, and the steps that were done by then. Claims stay behind.
 	Branch(ctx context.Context, id, name string, s *NewSession) (*Session, error)
 
 	// Step claims a run-once step, or completes it when r has an output.
@@ -306,6 +306,10 @@ type SessionContext struct {
 	Tokens  int       `json:"tokens"`
 	Omitted []Omitted `json:"omitted"`
 	LastSeq int64     `json:"last_seq"`
+	// NotMessages is how many events say nothing to a model: they are no message in
+	// a shape that is known, or an empty one of the assistant. tierd's own entries
+	// are not counted.
+	NotMessages int `json:"not_messages,omitempty"`
 	// Recalled says which memories one message of the context holds; nil: none were
 	// asked for.
 	Recalled *ContextRecall `json:"recalled,omitempty"`

@@ -65,7 +65,8 @@ func Fit(events []Event, o Options) (*tiering.SessionContext, error) {
 	if n := len(events); n > 0 {
 		out.LastSeq = events[n-1].Seq
 	}
-	system, turns := turnsOf(without(events, o.Skipped))
+	system, turns, mute := turnsOf(without(events, o.Skipped))
+	out.NotMessages = mute
 	keep := max(len(turns)-o.KeepTurns, 0)
 	kept := turns[keep:]
 

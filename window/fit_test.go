@@ -213,3 +213,19 @@ func TestWhatWasNotRead(t *testing.T) {
 		t.Errorf("omitted: %+v, want %+v first", got.Omitted, want)
 	}
 }
+
+// Events that say nothing to a model are told by their number; the assistant says
+// nothing without words or calls, in either shape.
+func TestEventsThatAreNoMessages(t *testing.T) {
+	log := events(`{"type":"tierd.created"}`, `{"role":"user","content":"Is 14C free?"}`, `{"note":"looked"}`, `7`,
+		`{"role":"assistant","content":""}`, `{"role":"assistant","content":null,"tool_calls":[]}`, `{"role":"assistant","content":"It is."}`)
+	for _, shape := range []window.Shape{window.OpenAI, window.Anthropic} {
+		got, err := window.Fit(log, window.Options{Budget: 100, Count: words, Shape: shape})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.NotMessages != 4 || len(got.Messages) != 2 || !strings.Contains(string(got.Messages[1]), "It is.") {
+			t.Errorf("%s: %d were none, the others are %s", shape, got.NotMessages, got.Messages)
+		}
+	}
+}

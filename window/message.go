@@ -6,6 +6,8 @@ import (
 	"bytes"
 	"encoding/json"
 	"strings"
+
+	"github.com/tierd/tierd/tiering"
 )
 
 // Event is one entry of a session's log.
@@ -31,6 +33,14 @@ type call struct {
 }
 
 type result struct{ id, name, text string }
+
+// own reports whether an event is one of tierd's own.
+func own(e Event) bool {
+	var typed struct {
+		Type string `json:"type"`
+	}
+	return json.Unmarshal(e.Data, &typed) == nil && strings.HasPrefix(typed.Type, tiering.SystemEvent)
+}
 
 // wire is a message as OpenAI or Anthropic write it.
 type wire struct {

@@ -15,13 +15,17 @@ func (t turn) last() int64  { return t.messages[len(t.messages)-1].seq }
 
 // turnsOf parts a conversation into its system messages and its turns. A tool's
 // result whose call is not before it, and a call that has no result although the
-// conversation went on, are left out: a model takes neither alone.
-func turnsOf(events []Event) (system []message, turns []turn) {
+// conversation went on, are left out: a model takes neither alone. mute is how many
+// events of callers say nothing to a model: they are no message, or an empty one of
+// its own.
+func turnsOf(events []Event) (system []message, turns []turn, mute int) {
 	var talk []message
 	for _, e := range events {
 		m, ok := parse(e)
 		switch {
-		case !ok:
+		case !ok && own(e):
+		case !ok || m.role == "assistant" && m.text == "" && len(m.calls) == 0 && len(m.results) == 0:
+			mute++
 		case m.role == "system":
 			system = append(system, m)
 		default:
@@ -35,7 +39,7 @@ func turnsOf(events []Event) (system []message, turns []turn) {
 		t := &turns[len(turns)-1]
 		t.messages = append(t.messages, m)
 	}
-	return system, turns
+	return system, turns, mute
 }
 
 // paired leaves out calls and results that have no counterpart. Calls of the last
