@@ -7,6 +7,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // entry is a head with what only the driver knows of it.
@@ -76,26 +77,17 @@ func (s *state) entry(k tiering.Key) *entry {
 // wrote reports whether there is anything to keep.
 func (s *state) wrote() bool { return len(s.feed) > 0 || len(s.once) > 0 }
 
-// apply evaluates one change against what stands. The order of the checks is
-// the contract's: a known idempotency key, the namespace, the condition, the
-// owner.
+// apply evaluates one change against what stands. A known idempotency key comes
+// before all that rules.Judge checks.
 func (s *state) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 	results := make([]warm.Result, len(c.Rows))
 	if known, err := s.replay(c.Rows, results); err != nil || known {
 		return results, err
 	}
 	ns := s.space(spaceOf(c.Key))
-	if !writable(ns, c) {
-		return fill(results, warm.Result{Status: warm.NoNamespace}), nil
-	}
 	e := s.entry(c.Key)
-	if !c.If.Holds(e.head.Standing(s.now)) {
-		return fill(results, warm.Result{Status: warm.Conflict, Head: e.head}), nil
-	}
-	if i := foreign(e.head, c.Rows, s.now); i >= 0 {
-		fill(results, warm.Result{Status: warm.Again})
-		results[i] = warm.Result{Status: warm.UserFixed, Head: e.head}
-		return results, nil
+	if refused := rules.Judge(c, ns.known, ns.deleted, e.head, s.now); refused != nil {
+		return refused, nil
 	}
 	for i := range c.Rows {
 		if i > 0 {
@@ -113,46 +105,15 @@ func (s *state) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 	return results, nil
 }
 
-// writable reports whether the change may be made in ns. The sweep may still
-// bury what expired in a namespace that was dropped.
-func writable(ns *space, c *warm.Change) bool {
-	if c.Key.Reserved() || ns.known && !ns.deleted {
-		return true
-	}
-	return ns.known && len(c.Rows) == 1 && c.Rows[0].Op == tiering.OpExpire
-}
-
-// fill puts r in every place.
-func fill(results []warm.Result, r warm.Result) []warm.Result {
-	for i := range results {
-		results[i] = r
-	}
-	return results
-}
-
-// foreign returns the first row that names another user than the key's, -1
-// for none. The first put of a new key says whose it is.
-func foreign(h warm.Head, rows []warm.Row, now time.Time) int {
-	live, owner := h.Live(now), h.User
-	for i := range rows {
-		if live && rows[i].User != "" && rows[i].User != owner {
-			return i
-		}
-		if !live && rows[i].Op == tiering.OpPut {
-			live, owner = true, rows[i].User
-		}
-	}
-	return -1
-}
-
 // carryOut makes one row of a change whose conditions hold.
 func (s *state) carryOut(ns *space, c *warm.Change, i int, e *entry, bodies []packed, results []warm.Result) error {
 	row := &c.Rows[i]
-	r, err := s.row(ns, c.Key, row, e)
+	r, err := rules.Next(e.head, c.Key, row, s.now, ns.floor)
 	if err != nil {
 		return err
 	}
 	if r.Status == warm.Done {
+		e.head, e.query, e.due = r.Head, rules.Queryable(row, e.query), earlierDue(e.due, r.Head)
 		e.changed = true
 		if row.Op.Versioned() {
 			e.remade, e.memory = true, row.Memory
@@ -163,57 +124,13 @@ func (s *state) carryOut(ns *space, c *warm.Change, i int, e *entry, bodies []pa
 			s.versions = append(s.versions, v)
 			s.docs[c.Key] = row.Body
 		}
-		s.feed = append(s.feed, change(row.Op, r, e.query, s.now))
+		s.feed = append(s.feed, rules.Record(row.Op, r, e.query, s.now))
 	}
 	if row.Idempotency != nil && (r.Status == warm.Done || r.Status == warm.NoChange) {
 		s.remember(row.Idempotency, r)
 	}
 	results[i] = r
 	return nil
-}
-
-// row evaluates one row and moves e to what it makes.
-func (s *state) row(ns *space, key tiering.Key, row *warm.Row, e *entry) (warm.Result, error) {
-	h := e.head
-	r := warm.Result{Head: h, Prev: h.Standing(s.now)}
-	live := r.Prev > 0
-	switch row.Op {
-	case tiering.OpPut:
-		r.Created = !live
-		r.Head = afterPut(h, key, row, s.now, ns.floor)
-		e.query = row.Query
-	case tiering.OpDelete:
-		if !live {
-			return warm.Result{Status: warm.NoChange, Head: h}, nil
-		}
-		r.Head = afterDelete(h, row.Op, s.now, ns.floor)
-		e.query = false
-	case tiering.OpExpire:
-		if !expired(h, s.now) {
-			return warm.Result{Status: warm.NoChange, Head: h}, nil
-		}
-		r.Prev = h.Version // what the sweep buries, though it no longer stood
-		r.Head = afterDelete(h, row.Op, s.now, ns.floor)
-		e.query = false
-	case tiering.OpTouch, tiering.OpPin, tiering.OpUnpin:
-		if !live {
-			return warm.Result{Status: warm.Conflict, Head: h}, nil
-		}
-		if row.Op == tiering.OpTouch {
-			r.Head = afterTouch(h, row, s.now)
-			break
-		}
-		pin := row.Op == tiering.OpPin
-		if h.Pinned == pin {
-			return warm.Result{Status: warm.NoChange, Head: h, Prev: r.Prev}, nil
-		}
-		r.Head = afterPin(h, pin)
-	default:
-		return warm.Result{}, tiering.Invalidf("op %d of %s is not one of a row", row.Op, key)
-	}
-	e.head = r.Head
-	e.due = earlierDue(e.due, r.Head)
-	return r, nil
 }
 
 // earlierDue is the lazy due time of a head: it moves forward with the sweep
@@ -224,20 +141,6 @@ func earlierDue(due int64, h warm.Head) int64 {
 		return at
 	}
 	return due
-}
-
-// change is the feed's record of a row that was done.
-func change(op tiering.Op, r warm.Result, query bool, now time.Time) warm.FeedChange {
-	h := r.Head
-	at := h.UpdatedAt
-	if !op.Versioned() && now.After(at) {
-		at = now
-	}
-	return warm.FeedChange{
-		Key: h.Key, Op: op, Version: h.Version, Revision: h.Revision, Prev: r.Prev, At: at,
-		CreatedAt: h.CreatedAt, ExpiresAt: h.ExpiresAt, TTL: h.TTL, User: h.User,
-		Pinned: h.Pinned, Query: query, Size: h.Size, Digest: h.Digest,
-	}
 }
 
 // replay fills results and reports true when any of rows is known: then the

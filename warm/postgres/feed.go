@@ -73,7 +73,7 @@ const (
 // one has done is seen by looking, less and less often.
 func (s *Store) WaitFeed(ctx context.Context, after int64) error {
 	for pause := firstLook; ; pause = min(2*pause, lastLook) {
-		news := s.news.wait() // before the look, so that nothing is missed
+		news := s.news.Wait() // before the look, so that nothing is missed
 		if s.last.Load() > after {
 			return nil
 		}

@@ -4,51 +4,13 @@ import (
 	"context"
 	"embed"
 	"fmt"
-	"io/fs"
-	"path"
-	"sort"
-	"strconv"
-	"strings"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/tierd/tierd/warm/internal/schema"
 )
 
 //go:embed migrations/*.sql
 var migrationFiles embed.FS
-
-// migration is one numbered step of the schema, with its way back.
-type migration struct {
-	number   int64
-	up, down string
-}
-
-// migrations returns the embedded steps in order: NUMBER_name.up.sql and
-// NUMBER_name.down.sql, numbered from 1 without gaps.
-func migrations() ([]migration, error) {
-	names, err := fs.Glob(migrationFiles, "migrations/*.up.sql")
-	if err != nil {
-		return nil, err
-	}
-	sort.Strings(names)
-	var out []migration
-	for i, name := range names {
-		digits, _, _ := strings.Cut(path.Base(name), "_")
-		n, err := strconv.ParseInt(digits, 10, 64)
-		if err != nil || n != int64(i+1) {
-			return nil, fmt.Errorf("migration %s: want number %d", name, i+1)
-		}
-		up, err := migrationFiles.ReadFile(name)
-		if err != nil {
-			return nil, err
-		}
-		down, err := migrationFiles.ReadFile(strings.TrimSuffix(name, ".up.sql") + ".down.sql")
-		if err != nil {
-			return nil, err
-		}
-		out = append(out, migration{number: n, up: string(up), down: string(down)})
-	}
-	return out, nil
-}
 
 // SchemaStatus says how far a database's schema has come.
 type SchemaStatus struct {
@@ -59,7 +21,7 @@ type SchemaStatus struct {
 // Status reads the schema's version from the database at url. It changes
 // nothing.
 func Status(ctx context.Context, url string) (SchemaStatus, error) {
-	steps, err := migrations()
+	steps, err := schema.Steps(migrationFiles, "migrations")
 	if err != nil {
 		return SchemaStatus{}, err
 	}
@@ -111,7 +73,7 @@ func schemaVersion(ctx context.Context, q querier) (v int64, err error) {
 // migrate works in one transaction under a transaction-scoped lock, so that a
 // crash leaves the schema as it was, and a pooler in between does no harm.
 func migrate(ctx context.Context, c *pgx.Conn, target int64) error {
-	steps, err := migrations()
+	steps, err := schema.Steps(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}
@@ -137,10 +99,10 @@ func migrate(ctx context.Context, c *pgx.Conn, target int64) error {
 			return err
 		}
 		if have > int64(len(steps)) {
-			return newerSchema(have, len(steps))
+			return schema.Newer(have, len(steps))
 		}
 		for ; have < target; have++ {
-			if _, err := tx.Exec(ctx, steps[have].up, pgx.QueryExecModeSimpleProtocol); err != nil {
+			if _, err := tx.Exec(ctx, steps[have].Up, pgx.QueryExecModeSimpleProtocol); err != nil {
 				return fmt.Errorf("migration %d: %w", have+1, err)
 			}
 			if _, err := tx.Exec(ctx, `INSERT INTO schema_version (version) VALUES ($1)`, have+1); err != nil {
@@ -148,7 +110,7 @@ func migrate(ctx context.Context, c *pgx.Conn, target int64) error {
 			}
 		}
 		for ; have > target; have-- {
-			if _, err := tx.Exec(ctx, steps[have-1].down, pgx.QueryExecModeSimpleProtocol); err != nil {
+			if _, err := tx.Exec(ctx, steps[have-1].Down, pgx.QueryExecModeSimpleProtocol); err != nil {
 				return fmt.Errorf("migration %d back: %w", have, err)
 			}
 			if _, err := tx.Exec(ctx, `DELETE FROM schema_version WHERE version = $1`, have); err != nil {
@@ -157,8 +119,4 @@ func migrate(ctx context.Context, c *pgx.Conn, target int64) error {
 		}
 		return nil
 	})
-}
-
-func newerSchema(have int64, known int) error {
-	return fmt.Errorf("the schema is version %d and this binary knows up to %d: use a newer tierd", have, known)
 }

@@ -28,6 +28,8 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/schema"
+	"github.com/tierd/tierd/warm/internal/signal"
 )
 
 // Options shape a Store. The zero value works.
@@ -76,10 +78,10 @@ type Store struct {
 	vectorSchema string
 	vectorSpaces vectorSpaces
 	seams        seams
-	looseBump    bool         // for a test that needs a bump that waits for nobody
-	refused      atomic.Int64 // projections that the server did not take
-	last         atomic.Int64 // the last feed position that was seen
-	news         signal       // a position was given out
+	looseBump    bool          // for a test that needs a bump that waits for nobody
+	refused      atomic.Int64  // projections that the server did not take
+	last         atomic.Int64  // the last feed position that was seen
+	news         signal.Signal // a position was given out
 	commits      chan struct{}
 	closing      chan struct{}
 	closed       sync.Once
@@ -149,7 +151,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 
 // prepareSchema checks the server and migrates, on one connection.
 func (s *Store) prepareSchema(ctx context.Context) error {
-	steps, err := migrations()
+	steps, err := schema.Steps(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}
@@ -162,7 +164,7 @@ func (s *Store) prepareSchema(ctx context.Context) error {
 		case err != nil:
 			return err
 		case have > int64(len(steps)):
-			return newerSchema(have, len(steps))
+			return schema.Newer(have, len(steps))
 		case have == int64(len(steps)):
 			return nil
 		case s.opts.NoMigrate:

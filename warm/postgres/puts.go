@@ -14,6 +14,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // The conditions of a put, as they travel: a version, or one of these.
@@ -354,7 +355,7 @@ func (s *Store) say(ctx context.Context, changes []warm.Change, results [][]warm
 				default:
 					r = warm.Result{Status: warm.NoNamespace}
 				}
-				fill(answer, r)
+				answer = rules.Each(c.Rows, r)
 			}
 			results[i] = answer
 		}

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // commitWithout commits a batch that the server refused for what a row holds,
@@ -56,7 +57,7 @@ func (s *Store) refusal(ctx context.Context, c *warm.Change, names map[nsKey]spa
 	if whole == nil || !refusedData(whole) {
 		return nil, whole
 	}
-	results := fill(make([]warm.Result, len(c.Rows)), warm.Result{Status: warm.Again})
+	results := rules.Each(c.Rows, warm.Result{Status: warm.Again})
 	found := false
 	for i := range c.Rows {
 		alone := warm.Change{Key: c.Key, Rows: c.Rows[i : i+1]}
@@ -69,7 +70,7 @@ func (s *Store) refusal(ctx context.Context, c *warm.Change, names map[nsKey]spa
 		}
 	}
 	if !found {
-		fill(results, warm.Result{Status: warm.Refused, Err: whole})
+		return rules.Each(c.Rows, warm.Result{Status: warm.Refused, Err: whole}), nil
 	}
 	return results, nil
 }

@@ -74,7 +74,7 @@ func (s *Store) published(pos int64) {
 			return
 		}
 		if s.last.CompareAndSwap(had, pos) {
-			s.news.wake()
+			s.news.Wake()
 			return
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // entry is a head with what only the driver knows of it.
@@ -17,9 +18,8 @@ type entry struct {
 	query bool
 }
 
-// apply evaluates one change against what stands and writes what it makes.
-// The order of the checks is the contract's: a known idempotency key, the
-// namespace, the condition, the owner.
+// apply evaluates one change against what stands and writes what it makes. A known
+// idempotency key comes before all that rules.Judge checks.
 func (t *txn) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 	results := make([]warm.Result, len(c.Rows))
 	if known, err := t.replay(c.Rows, results); err != nil || known {
@@ -29,54 +29,14 @@ func (t *txn) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if !writable(ns, c) {
-		return fill(results, warm.Result{Status: warm.NoNamespace}), nil
-	}
 	e, err := t.entry(ns, c.Key)
 	if err != nil {
 		return nil, err
 	}
-	if !c.If.Holds(e.head.Standing(t.now)) {
-		return fill(results, warm.Result{Status: warm.Conflict, Head: e.head}), nil
-	}
-	if i := foreign(e.head, c.Rows, t.now); i >= 0 {
-		fill(results, warm.Result{Status: warm.Again})
-		results[i] = warm.Result{Status: warm.UserFixed, Head: e.head}
-		return results, nil
+	if refused := rules.Judge(c, ns.known, ns.deleted, e.head, t.now); refused != nil {
+		return refused, nil
 	}
 	return results, t.carryOut(ns, c, e, bodies, results)
-}
-
-// writable reports whether the change may be made in ns. The sweep may still
-// bury what expired in a namespace that was dropped.
-func writable(ns *namespace, c *warm.Change) bool {
-	if c.Key.Reserved() || ns.known && !ns.deleted {
-		return true
-	}
-	return ns.known && len(c.Rows) == 1 && c.Rows[0].Op == tiering.OpExpire
-}
-
-// fill puts r in every place.
-func fill(results []warm.Result, r warm.Result) []warm.Result {
-	for i := range results {
-		results[i] = r
-	}
-	return results
-}
-
-// foreign returns the first row that names another user than the key's, -1
-// for none. The first put of a new key says whose it is.
-func foreign(h warm.Head, rows []warm.Row, now time.Time) int {
-	live, owner := h.Live(now), h.User
-	for i := range rows {
-		if live && rows[i].User != "" && rows[i].User != owner {
-			return i
-		}
-		if !live && rows[i].Op == tiering.OpPut {
-			live, owner = true, rows[i].User
-		}
-	}
-	return -1
 }
 
 // carryOut makes the rows of a change whose conditions hold. The head is
@@ -95,11 +55,12 @@ func (t *txn) carryOut(ns *namespace, c *warm.Change, e entry, bodies []packed, 
 				continue
 			}
 		}
-		r, err := t.row(ns, c.Key, row, &e)
+		r, err := rules.Next(e.head, c.Key, row, t.now, ns.floor)
 		if err != nil {
 			return err
 		}
 		if r.Status == warm.Done {
+			e.head, e.query = r.Head, rules.Queryable(row, e.query)
 			if e.kid == 0 {
 				if e.kid, err = t.insertHead(ns, e); err != nil {
 					return err
@@ -112,7 +73,7 @@ func (t *txn) carryOut(ns *namespace, c *warm.Change, e entry, bodies []packed, 
 					return err
 				}
 			}
-			t.feed = append(t.feed, change(row.Op, r, e.query, t.now))
+			t.feed = append(t.feed, rules.Record(row.Op, r, e.query, t.now))
 			done = true
 		}
 		if row.Idempotency != nil && (r.Status == warm.Done || r.Status == warm.NoChange) {
@@ -135,63 +96,6 @@ func (t *txn) carryOut(ns *namespace, c *warm.Change, e entry, bodies []packed, 
 		return nil
 	}
 	return t.indexed(ns, e, memory)
-}
-
-// row evaluates one row and moves e to what it makes.
-func (t *txn) row(ns *namespace, key tiering.Key, row *warm.Row, e *entry) (warm.Result, error) {
-	h := e.head
-	r := warm.Result{Head: h, Prev: h.Standing(t.now)}
-	live := r.Prev > 0
-	switch row.Op {
-	case tiering.OpPut:
-		r.Created = !live
-		r.Head = afterPut(h, key, row, t.now, ns.floor)
-		e.query = row.Query
-	case tiering.OpDelete:
-		if !live {
-			return warm.Result{Status: warm.NoChange, Head: h}, nil
-		}
-		r.Head = afterDelete(h, row.Op, t.now, ns.floor)
-		e.query = false
-	case tiering.OpExpire:
-		if !expired(h, t.now) {
-			return warm.Result{Status: warm.NoChange, Head: h}, nil
-		}
-		r.Prev = h.Version // what the sweep buries, though it no longer stood
-		r.Head = afterDelete(h, row.Op, t.now, ns.floor)
-		e.query = false
-	case tiering.OpTouch, tiering.OpPin, tiering.OpUnpin:
-		if !live {
-			return warm.Result{Status: warm.Conflict, Head: h}, nil
-		}
-		if row.Op == tiering.OpTouch {
-			r.Head = afterTouch(h, row, t.now)
-			break
-		}
-		pin := row.Op == tiering.OpPin
-		if h.Pinned == pin {
-			return warm.Result{Status: warm.NoChange, Head: h, Prev: r.Prev}, nil
-		}
-		r.Head = afterPin(h, pin)
-	default:
-		return warm.Result{}, tiering.Invalidf("op %d of %s is not one of a row", row.Op, key)
-	}
-	e.head = r.Head
-	return r, nil
-}
-
-// change is the feed's record of a row that was done.
-func change(op tiering.Op, r warm.Result, query bool, now time.Time) warm.FeedChange {
-	h := r.Head
-	at := h.UpdatedAt
-	if !op.Versioned() && now.After(at) {
-		at = now
-	}
-	return warm.FeedChange{
-		Key: h.Key, Op: op, Version: h.Version, Revision: h.Revision, Prev: r.Prev, At: at,
-		CreatedAt: h.CreatedAt, ExpiresAt: h.ExpiresAt, TTL: h.TTL, User: h.User,
-		Pinned: h.Pinned, Query: query, Size: h.Size, Digest: h.Digest,
-	}
 }
 
 // headColumns are read by scanHead, in this order.

@@ -13,6 +13,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // feedOf fills the feed with n entries of one put each, in one transaction,
@@ -27,7 +28,7 @@ func feedOf(t testing.TB, s *Store, n int, of func(i int) (tiering.Key, string))
 			r := warm.Result{Head: h, Created: true}
 			id := uuid.New()
 			if _, err := tx.exec(`INSERT INTO feed (pos, at, batch, results, changes) VALUES (?, ?, ?, ?, ?)`, last+int64(i)+1, column.Micros(tx.now), id[:],
-				encodeResults([][]warm.Result{{r}}, true), encodeChanges([]warm.FeedChange{change(h.Op, r, false, tx.now)})); err != nil {
+				encodeResults([][]warm.Result{{r}}, true), encodeChanges([]warm.FeedChange{rules.Record(h.Op, r, false, tx.now)})); err != nil {
 				return err
 			}
 			if err := tx.once(&warm.Idempotency{Tenant: key.Tenant, Key: id.String()}, r); err != nil {

@@ -52,7 +52,7 @@ func (s *Store) FeedBounds(ctx context.Context) (first, last int64, err error) {
 // WaitFeed implements warm.Feed.
 func (s *Store) WaitFeed(ctx context.Context, after int64) error {
 	for {
-		news := s.news.wait() // before the look, so that no commit is missed
+		news := s.news.Wait() // before the look, so that no commit is missed
 		if s.last.Load() > after {
 			return nil
 		}

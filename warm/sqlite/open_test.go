@@ -15,6 +15,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/schema"
 )
 
 // openStore opens the store at path, and closes it with the test.
@@ -167,7 +168,7 @@ func TestMigrationsRunBothWays(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer c.close()
-	steps, err := migrations()
+	steps, err := schema.Steps(migrationFiles, "migrations")
 	if err != nil {
 		t.Fatal(err)
 	}

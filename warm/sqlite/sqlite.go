@@ -26,6 +26,8 @@ import (
 	"github.com/oklog/ulid/v2"
 
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/schema"
+	"github.com/tierd/tierd/warm/internal/signal"
 )
 
 // Options shape a Store. The zero value works.
@@ -53,7 +55,7 @@ type Store struct {
 	readers chan *conn   // holds idle readers, nil for one not opened yet
 	closing chan struct{}
 	closed  sync.Once
-	news    signal
+	news    signal.Signal
 	last    atomic.Int64 // the last feed position
 	// hotCount is the count of the hot epoch; the writer alone changes it.
 	hotCount atomic.Int64
@@ -115,7 +117,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 		return err
 	}
 	release = append(release, c.close)
-	steps, err := migrations()
+	steps, err := schema.Steps(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}

@@ -148,5 +148,5 @@ func (t *txn) repeated(id uuid.UUID) error {
 // publish makes a committed feed position known.
 func (s *Store) publish(pos int64) {
 	s.last.Store(pos)
-	s.news.wake()
+	s.news.Wake()
 }
