@@ -44,6 +44,10 @@ type Config struct {
 	// Vector and Embed say what memories are found with; "" is flat: beside an
 	// embedded warm store, pgvector: in PostgreSQL, and static:.
 	Vector, Embed string
+	// Summarise says what makes the summaries in contexts of sessions: the URL of a
+	// chat server (see window/chat), to which old turns are sent then. "" or
+	// extractive: makes them here, and sends nothing.
+	Summarise string
 	// HotBytes bounds the embedded hot tier; 0 is 256 MiB.
 	HotBytes int64
 	// NoAutoCreate refuses writes to namespaces that were not created first.
@@ -121,12 +125,16 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 	if err != nil {
 		return nil, errors.Join(err, t.close())
 	}
+	summariser, err := t.openSummariser(c)
+	if err != nil {
+		return nil, errors.Join(err, t.close())
+	}
 	n.tiers = t
 	n.engine = lifecycle.New(lifecycle.Config{
 		Warm: warm, Archive: archive, Hot: hot, Memories: found.ofEngine(), Holder: t.holder, SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
 	})
 	n.Router = router.New(router.Config{
-		Hot: hot, Warm: warm, Archive: archive, Memories: found.ofRouter(), Background: n.engine, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
+		Hot: hot, Warm: warm, Archive: archive, Memories: found.ofRouter(), Summaries: summariser, Background: n.engine, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
 		Recorder: m.Router(), Logger: c.Logger, Version: c.Version, Drivers: t.drivers,
 	})
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))

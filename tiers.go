@@ -20,6 +20,8 @@ import (
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/postgres"
 	"github.com/tierd/tierd/warm/sqlite"
+	"github.com/tierd/tierd/window"
+	"github.com/tierd/tierd/window/chat"
 )
 
 // tiers are the opened drivers of a node.
@@ -264,6 +266,23 @@ func (t *tiers) begun(ctx context.Context) (bool, error) {
 	}
 	segments, err := t.warm.Segments(ctx, "", "", "", 1)
 	return len(segments) > 0, err
+}
+
+// openSummariser opens what makes summaries; nil for extractive ones. No server is
+// asked yet.
+func (t *tiers) openSummariser(c Config) (window.Summariser, error) {
+	switch name, rest := scheme(c.Summarise, "extractive:"); {
+	case name == "extractive" && rest == "":
+		return nil, nil //nolint:nilnil // none is no error
+	case name == "openai+https" || name == "openai+http":
+		s, err := chat.Open(c.Summarise)
+		if err != nil {
+			return nil, tiering.Wrap(err, "open", "", tiering.Key{})
+		}
+		t.closers = append(t.closers, s.Close)
+		return s, nil
+	}
+	return nil, unknownScheme("summarise", c.Summarise, "extractive: or openai+https://HOST/v1?model=NAME")
 }
 
 func unknownScheme(tier, url, use string) error {

@@ -24,6 +24,11 @@ type Recorder interface {
 	StateSize(bytes int64, warned bool)
 	// Batch is one committed batch with its rows.
 	Batch(rows int)
+	// SummaryCall is one request to the chat server that makes summaries.
+	SummaryCall(took time.Duration, err error)
+	// ContextSummary is one context with a summary, by its kind, where a model is
+	// configured.
+	ContextSummary(kind string)
 	// Commit starts a span around one key's commit; the returned function ends
 	// it with the version made and the states under the policy's
 	// status_pointer, "" where there is none.
@@ -39,6 +44,8 @@ func (discard) HotLookup(bool)                          {}
 func (discard) HotMissed()                              {}
 func (discard) StateSize(int64, bool)                   {}
 func (discard) Batch(int)                               {}
+func (discard) SummaryCall(time.Duration, error)        {}
+func (discard) ContextSummary(string)                   {}
 func (discard) Commit(ctx context.Context, _ string, _ tiering.Key) (context.Context, func(int64, string, string, error)) {
 	return ctx, func(int64, string, string, error) {}
 }

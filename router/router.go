@@ -11,6 +11,7 @@ import (
 	"github.com/tierd/tierd/internal/soundness"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/window"
 )
 
 // Config is what a router stands on. Hot and Warm are required; the zero value
@@ -24,6 +25,9 @@ type Config struct {
 	Memories Memories
 	// Background is the engine that archives and erases; nil when there is none.
 	Background Background
+	// Summaries makes what stands in contexts in place of old turns. nil: summaries
+	// are extractive, and nothing of a session is sent anywhere.
+	Summaries window.Summariser
 
 	// Committers is how many batches may be in flight at once; 0 means 1.
 	Committers int
@@ -40,6 +44,9 @@ type Config struct {
 	// EpochEvery is how often the hot epoch is read from warm, besides in every
 	// commit, where hot has epochs; 0 means 1 s.
 	EpochEvery time.Duration
+	// SummaryWait is how long a context waits for the first summary of its session;
+	// 0 means 3 s.
+	SummaryWait time.Duration
 	// Clock is the local clock, used for bounds on caches alone: ages and
 	// expiries are warm's. nil means time.Now.
 	Clock func() time.Time
@@ -69,16 +76,17 @@ var _ tiering.Service = (*Router)(nil)
 // core is what all views of a router share.
 type core struct {
 	Config
-	remote   warm.Remote // warm, where it can be away; else nil
-	queue    *queue
-	flights  flights
-	epochs   epochs
-	policies policyCache
-	watchers *feedReader
-	started  time.Time
-	slides   slides
-	warmTime warmClock
-	hotJudge soundness.Breaker
+	remote    warm.Remote // warm, where it can be away; else nil
+	queue     *queue
+	flights   flights
+	epochs    epochs
+	policies  policyCache
+	watchers  *feedReader
+	started   time.Time
+	slides    slides
+	summaries summaries
+	warmTime  warmClock
+	hotJudge  soundness.Breaker
 
 	closing    context.Context
 	close      context.CancelFunc

@@ -45,8 +45,8 @@ func (s sessions) contextOf(ctx context.Context, id string, o tiering.ContextOpt
 		return nil, err
 	}
 	return window.Fit(events, window.Options{
-		Recalled: recalled,
-		Budget:   o.Budget, KeepTurns: o.KeepTurns, Shorten: o.Shorten, Shape: window.Shape(o.Shape), Count: count, Skipped: at.doc.Skipped, Unread: unread,
+		Recalled: recalled, Summarise: s.summarise(ctx, id, at),
+		Budget: o.Budget, KeepTurns: o.KeepTurns, Shorten: o.Shorten, Shape: window.Shape(o.Shape), Count: count, Skipped: at.doc.Skipped, Unread: unread,
 	})
 }
 

@@ -133,6 +133,11 @@ func (s sessions) export(ctx context.Context, id string) (*tiering.SessionExport
 	if out.Steps, err = s.stepsOf(ctx, id, &room); err != nil {
 		return nil, err
 	}
+	made, err := s.summariesOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	out.Summaries = made.Summaries
 	whole, err := encodeDoc(out)
 	if err != nil {
 		return nil, err

@@ -55,7 +55,13 @@ func sessionSchemas(c map[string]*huma.Schema) {
 		may("system", "The system message, in the anthropic shape.", str()), must("tokens", "What all of it takes.", integer(0)),
 		must("omitted", "What it does not hold whole.", list(ref("Omitted"))), must("last_seq", "The last entry that was looked at.", integer(0)),
 		may("not_messages", "Events that are not in it because they are no message in a shape that is known, or an empty one of the assistant; tierd's own are not counted.", integer(1)),
+		may("summary", "What stands in place of the oldest turns, where anything does.", ref("ContextSummary")),
 		may("recalled", "The memories that one of the messages holds, where recall was asked for.", ref("ContextRecall")))
+	c["ContextSummary"] = object("A summary in a context.", must("kind", "model: made by the chat server that the daemon is configured with; extractive: the beginning of what each side said.", enum("model", "extractive")),
+		must("from", "The first entry that it stands for.", integer(1)), must("to", "The last.", integer(1)), must("tokens", "Of the context's, what it takes.", integer(0)),
+		may("model_to", "The last entry that the model's summary covers; what lies behind is extractive. Absent: all of it is.", integer(1)), may("reason", "Why a model that is configured did not make all of it.", str()))
+	c["SessionSummary"] = object("A summary of the oldest turns that a model made.", must("from", "The first entry.", integer(1)), must("to", "The last.", integer(1)), must("text", "The summary.", str()),
+		must("made_at", "When.", instant()), may("skipped", "What resumes had gone back over.", list(ref("Omitted"))))
 	c["ContextRecall"] = object("Recalled memories of a context.", must("memories", "Best first.", list(ref("RecalledMemory"))), must("tokens", "Of the context's, what their message takes.", integer(0)),
 		may("left_out", "Recalled, and did not fit.", integer(0)), may("partial", "A way of looking could not take part.", boolean()), may("reason", "Which, and why.", str()))
 	c["RecalledMemory"] = object("A memory that a context holds.", must("namespace", "Its namespace.", str()), must("id", "Its id.", str()),
@@ -80,7 +86,8 @@ func sessionSchemas(c map[string]*huma.Schema) {
 	c["HeldLease"] = object("A lease as others than its holder see it, without its token.", must("session", "The session.", str()), must("holder", "Who holds it.", str()),
 		must("expires_at", "Until when.", instant()))
 	c["SessionExport"] = object("A whole session.", must("session", "The session.", ref("Session")), may("ttl", "Its sliding life.", str()), must("events", "Its log.", list(ref("Entry"))),
-		may("skipped", "What resumes went back over.", list(ref("Omitted"))), may("checkpoints", "Its checkpoints.", list(ref("CheckpointExport"))), may("steps", "Its steps.", list(ref("Step"))))
+		may("skipped", "What resumes went back over.", list(ref("Omitted"))), may("checkpoints", "Its checkpoints.", list(ref("CheckpointExport"))), may("steps", "Its steps.", list(ref("Step"))),
+		may("summaries", "Those that a model made. An import leaves them out.", list(ref("SessionSummary"))))
 }
 
 func checkpointProperties() []property {

@@ -76,7 +76,7 @@ func sessionOperations() []*operation {
 		},
 		{
 			id: "sessionContext", method: http.MethodGet, path: sessionPath + "/context", tag: "sessions", summary: "What fits a model's context window",
-			about: "The system message and the newest keep_turns turns whole, turns before them with their texts shortened, older ones summarised. Members whose names begin with _ are left out, and a call of a tool is never without its result. " +
+			about: "The system message and the newest keep_turns turns whole, turns before them with their texts shortened, older ones summarised: by the chat server that the daemon is configured with (--summarise), else, and while that has not answered, by the beginning of what each side said; summary says which. Members whose names begin with _ are left out, and a call of a tool is never without its result. " +
 				"A budget that what has to stay does not fit is 422.",
 			query: []param{
 				{name: "budget", about: "Tokens.", schema: integer(1), required: true, example: 4000},
@@ -88,7 +88,8 @@ func sessionOperations() []*operation {
 				{name: "memories", about: "Namespaces to recall from, with commas; absent: all of kind memory that the key may read.", schema: str(), example: "people,places"},
 			},
 			answers: []answer{{http.StatusOK, "The context.", nil, jsonOf("SessionContext", map[string]any{
-				"messages": []any{map[string]any{"role": "user", "content": "Is 14C free?"}}, "tokens": 11, "omitted": []any{map[string]any{"from": 2, "to": 9, "how": "summarised"}}, "last_seq": 12})}},
+				"messages": []any{map[string]any{"role": "user", "content": "Is 14C free?"}}, "tokens": 11, "omitted": []any{map[string]any{"from": 2, "to": 9, "how": "summarised"}}, "last_seq": 12,
+				"summary": map[string]any{"kind": "model", "from": 2, "to": 9, "model_to": 7, "tokens": 6}})}},
 			codes: sessionCodes, run: (*call).sessionContext,
 		},
 		{

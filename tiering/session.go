@@ -19,7 +19,7 @@ const OwnNamespaces = "tierd."
 const (
 	SessionNamespace       = "tierd.sessions" // id: the session's; body: its attributes and state
 	SessionEventsNamespace = "tierd.events"   // id: the session's; the log. Its head is the session's life
-	SessionPartsNamespace  = "tierd.parts"    // id: the session's, a slash and the part: lease, checkpoints, steps
+	SessionPartsNamespace  = "tierd.parts"    // id: the session's, a slash and the part: lease, checkpoints, steps, summaries
 	UserStateNamespace     = "tierd.users"    // id: the user's name escaped; state with the scope user:
 	AppStateNamespace      = "tierd.apps"     // id: the app's name escaped; state with the scope app:
 )
@@ -254,6 +254,9 @@ type SessionExport struct {
 	Skipped     []Omitted          `json:"skipped,omitempty"`
 	Checkpoints []CheckpointExport `json:"checkpoints,omitempty"`
 	Steps       []Step             `json:"steps,omitempty"`
+	// Summaries are those that a model made. An import leaves them out: they are made
+	// again.
+	Summaries []SessionSummary `json:"summaries,omitempty"`
 }
 
 // CheckpointExport is a checkpoint with its state.
@@ -310,9 +313,41 @@ type SessionContext struct {
 	// a shape that is known, or an empty one of the assistant. tierd's own entries
 	// are not counted.
 	NotMessages int `json:"not_messages,omitempty"`
+	// Summary says what stands in place of the oldest turns; nil: nothing does.
+	Summary *ContextSummary `json:"summary,omitempty"`
 	// Recalled says which memories one message of the context holds; nil: none were
 	// asked for.
 	Recalled *ContextRecall `json:"recalled,omitempty"`
+}
+
+// The kinds of a summary.
+const (
+	SummaryExtractive = "extractive" // the beginning of what each side said
+	SummaryModel      = "model"      // made by the chat endpoint that the node is configured with
+)
+
+// ContextSummary is what a context says of its summary.
+type ContextSummary struct {
+	Kind   string `json:"kind"`
+	From   int64  `json:"from"` // the first entry that it stands for
+	To     int64  `json:"to"`   // the last one
+	Tokens int    `json:"tokens"`
+	// ModelTo is the last entry that the model's summary covers: what lies between
+	// it and To is extractive. 0: all of it is.
+	ModelTo int64 `json:"model_to,omitempty"`
+	// Reason says why a model that is configured did not make all of it.
+	Reason string `json:"reason,omitempty"`
+}
+
+// SessionSummary is a summary of the oldest turns of a session that a model made. It is
+// a part of the session, and goes with it.
+type SessionSummary struct {
+	From   int64     `json:"from"`
+	To     int64     `json:"to"`
+	Text   string    `json:"text"`
+	MadeAt time.Time `json:"made_at"`
+	// Skipped is what resumes had gone back over within From and To.
+	Skipped []Omitted `json:"skipped,omitempty"`
 }
 
 // ContextRecall tells recalled memories from what was said.

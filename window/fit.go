@@ -44,9 +44,9 @@ type Options struct {
 	Unread []tiering.Omitted
 	// Recalled are memories to weave in, best first; nil: none were asked for.
 	Recalled *tiering.Recalled
-	// Summarise replaces the extractive summary: it is given the conversation that
-	// is left out, as text, and how many tokens it may take. "" falls back.
-	Summarise func(talk string, tokens int) string
+	// Summarise returns what a model made of the turns that are left out; nil: no
+	// model is asked, and summaries are extractive.
+	Summarise func(Older) Made
 }
 
 // Fit returns what of events, which are in order, fits the budget: the system
@@ -87,8 +87,8 @@ func Fit(events []Event, o Options) (*tiering.SessionContext, error) {
 	var summary []message
 	if len(gone) > 0 {
 		how := "dropped"
-		if m, ok := o.summary(gone, o.Budget-used); ok {
-			summary, how = []message{m}, "summarised"
+		if summary, out.Summary = o.summary(gone, o.Budget-used); summary != nil {
+			how = "summarised"
 		}
 		out.Omitted = o.around(tiering.Omitted{From: gone[0].first(), To: gone[len(gone)-1].last(), How: how})
 	}

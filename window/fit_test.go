@@ -162,21 +162,6 @@ func TestCounters(t *testing.T) {
 	}
 }
 
-// A model's summary takes the place of the extractive one, if it fits.
-func TestASummaryOfAModel(t *testing.T) {
-	for answer, want := range map[string]string{"They talked.": "They talked.", "": "Summary of 4 earlier turns", strings.Repeat("too long ", 500): "Summary of 4 earlier turns"} {
-		got, err := window.Fit(talk(14), window.Options{Budget: 2000, Count: words, Summarise: func(talk string, tokens int) string {
-			if !strings.Contains(talk, "question 0") || strings.Contains(talk, "question 9") || tokens < 1 {
-				t.Errorf("it was asked to summarise %q in %d tokens", talk, tokens)
-			}
-			return answer
-		}})
-		if err != nil || !strings.Contains(string(got.Messages[1]), want) {
-			t.Errorf("summary: %s, %v", got.Messages[1], err)
-		}
-	}
-}
-
 // counted is words, and counts how much text was looked at.
 type counted struct{ bytes int }
 

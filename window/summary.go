@@ -2,31 +2,83 @@ package window
 
 import (
 	"fmt"
+	"sort"
 	"strings"
+	"unicode/utf8"
+
+	"github.com/tierd/tierd/tiering"
 )
 
 // lineLength is how many characters of a message an extractive summary takes.
 const lineLength = 120
 
-// summary is one message in place of turns, of at most room tokens; ok is false
-// when nothing sensible fits.
-func (o Options) summary(gone []turn, room int) (m message, ok bool) {
+// summary is one message in place of turns, of at most room tokens; nil when nothing
+// sensible fits.
+func (o Options) summary(gone []turn, room int) ([]message, *tiering.ContextSummary) {
 	const least = 24
 	room = min(room, summaryTokens)
 	if room < least {
-		return m, false
+		return nil, nil
 	}
-	m = message{seq: gone[0].first(), role: "user"}
+	older := Older{gone}
+	told := &tiering.ContextSummary{Kind: tiering.SummaryExtractive, From: older.From(), To: older.To()}
+	text, ok := "", false
 	if o.Summarise != nil {
-		if m.text = o.Summarise(transcript(gone), room); m.text != "" {
-			m.text = "Summary of the conversation so far:\n" + m.text
-			if o.cost([]message{m}) <= room {
-				return m, true
-			}
+		made := o.Summarise(older)
+		told.Reason = made.Reason
+		if text, ok = o.made(made, older.Behind(made.To), room); ok {
+			told.Kind, told.ModelTo = tiering.SummaryModel, min(made.To, told.To)
 		}
 	}
-	m.text, ok = o.newest(fmt.Sprintf("Summary of %d earlier turns:", len(gone)), extract(gone), room)
-	return m, ok
+	if !ok {
+		if text, ok = o.newest(fmt.Sprintf("Summary of %d earlier turns:", len(gone)), extract(gone), room); !ok {
+			return nil, nil
+		}
+	}
+	all := []message{{seq: told.From, role: "user", text: text}}
+	told.Tokens = o.cost(all)
+	return all, told
+}
+
+// made is a model's summary and, behind it, the newest lines of the turns that it does
+// not cover yet. What is too long is cut, whatever the model was asked for.
+func (o Options) made(m Made, behind Older, room int) (string, bool) {
+	const head = "Summary of the conversation so far:\n"
+	if m.Text == "" {
+		return "", false
+	}
+	lines := extract(behind.turns)
+	share := room
+	if len(lines) > 0 {
+		share -= room / 3
+	}
+	text, ok := o.cut(head, m.Text, share)
+	if !ok || len(lines) == 0 {
+		return text, ok
+	}
+	if longer, more := o.newest(text+"\nSince then:", lines, room); more {
+		text = longer
+	}
+	return text, true
+}
+
+// cut shortens a text until it fits room behind its head, and reports whether
+// anything of it does.
+func (o Options) cut(head, s string, room int) (string, bool) {
+	fits := func(s string) bool { return o.cost([]message{{text: head + s}}) <= room }
+	if fits(s) {
+		return head + s, true
+	}
+	n := sort.Search(utf8.RuneCountInString(s), func(n int) bool {
+		short, _ := shorten(s, n+1)
+		return !fits(short)
+	})
+	for ; n > 0; n-- { // a longer text may have fewer tokens
+		if short, _ := shorten(s, n); fits(short) {
+			return head + short, true
+		}
+	}
+	return "", false
 }
 
 // newest is a summary of the newest lines that fit room: they say most of what is
@@ -92,23 +144,4 @@ func firstLine(s string) string {
 	s = strings.Join(strings.Fields(s), " ")
 	s, _ = shorten(s, lineLength)
 	return s
-}
-
-// transcript is turns as text, for a model that summarises them.
-func transcript(turns []turn) string {
-	var b strings.Builder
-	for _, t := range turns {
-		for _, m := range t.messages {
-			if m.text != "" {
-				fmt.Fprintf(&b, "%s: %s\n", m.role, m.text)
-			}
-			for _, c := range m.calls {
-				fmt.Fprintf(&b, "%s calls %s %s\n", m.role, c.name, c.input)
-			}
-			for _, r := range m.results {
-				fmt.Fprintf(&b, "result: %s\n", r.text)
-			}
-		}
-	}
-	return b.String()
 }

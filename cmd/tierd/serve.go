@@ -217,6 +217,7 @@ func (p *process) openNode(ctx context.Context, loaded *config.Loaded, log *slog
 		Backup:       loaded.Given("backup"),
 		Vector:       loaded.Given("vector"),
 		Embed:        loaded.Given("embed"),
+		Summarise:    loaded.Given("summarise"),
 		HotBytes:     loaded.HotBytes,
 		NoAutoCreate: !loaded.AutoCreate,
 		Logger:       log,

@@ -25,6 +25,7 @@ type settingFlags struct {
 	Backup      string `group:"tiers" placeholder:"dir:" help:"The second copy of cold, as cold ($TIERD_BACKUP)."`
 	Vector      string `group:"tiers" placeholder:"flat:" help:"${vector}: where memories are searched; beside postgres:// pgvector: unless given ($TIERD_VECTOR)."`
 	Embed       string `group:"tiers" placeholder:"static:" help:"${embed}: what makes the vectors of memories ($TIERD_EMBED)."`
+	Summarise   string `group:"tiers" placeholder:"extractive:" help:"${summarise}: what makes summaries in contexts; a server is sent old turns of sessions ($TIERD_SUMMARISE)."`
 	HotBytes    string `placeholder:"256MiB" help:"Bound of the memory: tier ($TIERD_HOT_BYTES)."`
 	AutoCreate  bool   `negatable:"" help:"Make unknown namespaces on first write; on unless --no-auto-create ($TIERD_AUTO_CREATE)."`
 	RequireKeys bool   `help:"Refuse requests without an API key ($TIERD_REQUIRE_KEYS)."`
@@ -93,6 +94,8 @@ func drivers(tier string) []string {
 		return []string{"flat", "pgvector"}
 	case "embed":
 		return []string{"static", "openai+https", "openai+http", "none"}
+	case "summarise":
+		return []string{"extractive", "openai+https", "openai+http"}
 	}
 	return nil
 }
@@ -119,7 +122,7 @@ func driverNames() map[string]string {
 // urlForm is what a URL of a scheme looks like.
 func urlForm(scheme string) string {
 	switch scheme {
-	case "memory", "flat", "static", "pgvector", "none":
+	case "memory", "flat", "static", "pgvector", "none", "extractive":
 		return scheme + ":"
 	case "sqlite":
 		return "sqlite:FILE"
@@ -139,7 +142,9 @@ func urlForm(scheme string) string {
 	return scheme + "://HOST"
 }
 
-func tierNames() []string { return []string{"hot", "warm", "cold", "backup", "vector", "embed"} }
+func tierNames() []string {
+	return []string{"hot", "warm", "cold", "backup", "vector", "embed", "summarise"}
+}
 
 // checkDrivers refuses a tier whose driver is not in this build, before
 // anything is opened.

@@ -268,6 +268,8 @@ func (*tally) Load(tiering.Tier, time.Duration, error) {}
 func (*tally) Corrupt(tiering.Tier)                    {}
 func (*tally) HotLookup(bool)                          {}
 func (*tally) StateSize(int64, bool)                   {}
+func (*tally) SummaryCall(time.Duration, error)        {}
+func (*tally) ContextSummary(string)                   {}
 func (*tally) Commit(ctx context.Context, _ string, _ tiering.Key) (context.Context, func(int64, string, string, error)) {
 	return ctx, func(int64, string, string, error) {}
 }

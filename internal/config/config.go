@@ -22,6 +22,7 @@ type Config struct {
 	Backup      string `koanf:"backup"`
 	Vector      string `koanf:"vector"`
 	Embed       string `koanf:"embed"`
+	Summarise   string `koanf:"summarise"`
 	HotBytes    int64  `koanf:"hot_bytes"` // bound of the in-process hot tier, in bytes
 	AutoCreate  bool   `koanf:"auto_create"`
 	RequireKeys bool   `koanf:"require_keys"`

@@ -60,10 +60,10 @@ func TestPrecedence(t *testing.T) {
 func TestEverySettingReachesItsField(t *testing.T) {
 	l := load(t, Sources{Flags: map[string]string{
 		"listen": "127.0.0.1:1", "data": "d", "hot": "redis://h", "warm": "postgres://w", "cold": "s3://c", "backup": "s3://b",
-		"vector": "pgvector:", "embed": "openai+https://e", "hot_bytes": "1MiB", "auto_create": "false",
+		"vector": "pgvector:", "embed": "openai+https://e", "summarise": "openai+http://s", "hot_bytes": "1MiB", "auto_create": "false",
 		"require_keys": "true", "insecure": "true", "tls_cert": "c.pem", "tls_key": "k.pem", "log_level": "DEBUG", "log_format": "json", "prices": "put=1",
 	}})
-	want := Config{"127.0.0.1:1", "d", "redis://h", "postgres://w", "s3://c", "s3://b", "pgvector:", "openai+https://e", 1 << 20,
+	want := Config{"127.0.0.1:1", "d", "redis://h", "postgres://w", "s3://c", "s3://b", "pgvector:", "openai+https://e", "openai+http://s", 1 << 20,
 		false, true, true, "c.pem", "k.pem", "debug", "json",
 		cost.Prices{Hot: 0.12, Warm: 0.023, Cold: 0.0023, Put: 1, Get: 0.0004}}
 	if l.Config != want {

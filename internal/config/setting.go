@@ -57,6 +57,7 @@ func Settings() []Setting {
 		{"backup", "dir:", readTier("backup")},
 		{"vector", "flat:", readTier("vector")},
 		{"embed", "static:", readTier("embed")},
+		{"summarise", "extractive:", readTier("summarise")},
 		{"hot_bytes", "256MiB", readBytes},
 		{"auto_create", "true", readBool},
 		{"require_keys", "false", readBool},

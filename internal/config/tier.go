@@ -21,6 +21,8 @@ func Schemes(tier string) []string {
 		return []string{"flat", "pgvector"}
 	case "embed":
 		return []string{"static", "openai+https", "openai+http", "none"}
+	case "summarise":
+		return []string{"extractive", "openai+https", "openai+http"}
 	}
 	return nil
 }
@@ -46,7 +48,7 @@ func readTier(tier string) func(string) (any, error) {
 		switch scheme {
 		case "sqlite", "dir":
 			return text, nil // a file path, not a URL with a host
-		case "memory", "flat", "static", "pgvector", "none":
+		case "memory", "flat", "static", "pgvector", "none", "extractive":
 			if rest != "" && !strings.HasPrefix(rest, "?") {
 				return nil, fmt.Errorf("%s: takes nothing behind the colon", scheme)
 			}

@@ -17,6 +17,9 @@ func latencyBuckets() []float64 {
 	}
 }
 
+// summaryBuckets run to the longest that a request may take.
+func summaryBuckets() []float64 { return []float64{0.1, 0.25, 0.5, 1, 2, 3, 5, 10, 20, 30, 60} }
+
 func sizeBuckets() []float64 { // 64 B, 256 B ... 4 MiB, 8 MiB
 	return append(prometheus.ExponentialBuckets(64, 4, 9), 8<<20)
 }
@@ -39,6 +42,10 @@ type metrics struct {
 	stateSize       prometheus.Histogram
 	sizeWarnings    prometheus.Counter
 	batchRows       prometheus.Histogram
+
+	summaryDuration  prometheus.Histogram
+	summaryErrors    *prometheus.CounterVec // code
+	contextSummaries *prometheus.CounterVec // outcome
 
 	feedLag       prometheus.Gauge
 	archiveLag    prometheus.Gauge
@@ -77,6 +84,10 @@ func newMetrics() *metrics {
 		sizeWarnings:    counter("tierd_size_warnings_total", "Documents written above the warning size of their namespace."),
 		batchRows:       histogram("tierd_commit_batch_rows", "Rows that one commit of warm carried.", rowBuckets()),
 
+		summaryDuration:  histogram("tierd_summary_call_duration_seconds", "How long one request to the chat server that makes summaries took, failed ones included.", summaryBuckets()),
+		summaryErrors:    counters("tierd_summary_call_errors_total", "Requests to the chat server that gave no summary, by error code.", "code"),
+		contextSummaries: counters("tierd_context_summaries_total", "Contexts with a summary while a chat server is configured. outcome is model or extractive.", "outcome"),
+
 		feedLag:       gauge("tierd_feed_lag_entries", "Committed transactions that are not in the feed yet."),
 		archiveLag:    gauge("tierd_archive_lag_entries", "Feed entries that are not archived yet."),
 		archiveAge:    gauge("tierd_archive_lag_seconds", "Age of the oldest change that is not archived yet; 0 when all are."),
@@ -104,6 +115,7 @@ func (m *metrics) all() []prometheus.Collector {
 		m.callDuration, m.callErrors, m.coldBytes,
 		m.loadDuration, m.loadErrors, m.corruptLoads, m.hotLookups, m.hotWritesMissed,
 		m.writeDuration, m.writeErrors, m.stateSize, m.sizeWarnings, m.batchRows,
+		m.summaryDuration, m.summaryErrors, m.contextSummaries,
 		m.feedLag, m.archiveLag, m.archiveAge, m.missingCopies, m.copyChecks, m.copySound, m.copyRepairs,
 		m.moves, m.movesDue, m.tierBytes, m.parkedMoves,
 		m.memories, m.vectors, m.vectorsPending,

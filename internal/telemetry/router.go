@@ -78,6 +78,17 @@ func (r *Router) StateSize(bytes int64, warned bool) {
 // Batch records the rows of one commit of warm.
 func (r *Router) Batch(rows int) { r.m.batchRows.Observe(float64(rows)) }
 
+// SummaryCall records one request to the chat server that makes summaries.
+func (r *Router) SummaryCall(took time.Duration, err error) {
+	if err != nil {
+		r.m.summaryErrors.WithLabelValues(codeOf(err)).Inc()
+	}
+	r.m.summaryDuration.Observe(took.Seconds())
+}
+
+// ContextSummary records the kind of summary that a context holds.
+func (r *Router) ContextSummary(kind string) { r.m.contextSummaries.WithLabelValues(kind).Inc() }
+
 // Commit starts the span of one key's write; op is the verb, from a closed set.
 // The function returned ends it, once, with the version made and the states
 // under the policy's status_pointer, "" where there is none.

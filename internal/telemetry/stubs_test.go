@@ -184,6 +184,8 @@ func callAll(ctx context.Context, t *Telemetry, err error) {
 	r.HotMissed()
 	r.StateSize(1000, true)
 	r.Batch(3)
+	r.SummaryCall(time.Second, err)
+	r.ContextSummary(tiering.SummaryModel)
 	_, end := r.Commit(ctx, "put", tiering.Key{Tenant: "t", Namespace: "chat", ID: "a/b"})
 	end(4, "open", "closed", err)
 

@@ -7,19 +7,17 @@ package openai
 import (
 	"context"
 	"errors"
-	"net/http"
 	"strings"
 	"sync/atomic"
-	"time"
 	"unicode/utf8"
 
+	"github.com/tierd/tierd/internal/endpoint"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/vector"
 )
 
 const (
-	defaultBatch   = 32
-	defaultTimeout = 30 * time.Second
+	defaultBatch = 32
 	// shortestCut is the length at which a refused text is no longer halved.
 	shortestCut = 64
 	// harmless is a text that no server has a reason to refuse.
@@ -29,9 +27,8 @@ const (
 // Embedder asks a server. It is safe for concurrent use.
 type Embedder struct {
 	options    Options
-	client     *http.Client
+	server     *endpoint.Server
 	dimensions atomic.Int64 // 0 until an answer said
-	wait       func(context.Context, time.Duration) error
 }
 
 var (
@@ -47,14 +44,13 @@ func New(o Options) (*Embedder, error) {
 	if o.MaxBatch <= 0 {
 		o.MaxBatch = defaultBatch
 	}
-	if o.Timeout <= 0 {
-		o.Timeout = defaultTimeout
-	}
 	if o.Weight <= 0 {
 		o.Weight = 1
 	}
-	o.Base = strings.TrimRight(o.Base, "/")
-	e := &Embedder{options: o, client: newClient(), wait: sleep}
+	e := &Embedder{options: o, server: endpoint.New(endpoint.Options{
+		Name: "the embedding server", Timeout: o.Timeout, MostAnswer: mostAnswer,
+		Place: endpoint.Place{Base: o.Base, Model: o.Model, APIKey: o.APIKey, KeyVariable: defaultKeyVariable},
+	})}
 	e.dimensions.Store(int64(o.Dimensions))
 	return e, nil
 }
@@ -74,7 +70,7 @@ func (e *Embedder) Weight() float64 { return e.options.Weight }
 
 // Close gives up idle connections.
 func (e *Embedder) Close() error {
-	e.client.CloseIdleConnections()
+	e.server.Close()
 	return nil
 }
 
@@ -137,7 +133,7 @@ func (e *Embedder) item(kind vector.Kind, at int, s string) item {
 // does not take, is halved; so is a single text that is too long.
 func (e *Embedder) embed(ctx context.Context, batch []item, out []vector.Embedding) error {
 	vectors, err := e.ask(ctx, batch)
-	var refused *refusal
+	var refused *endpoint.Refusal
 	switch {
 	case err == nil:
 		for i, it := range batch {
@@ -152,7 +148,7 @@ func (e *Embedder) embed(ctx context.Context, batch []item, out []vector.Embeddi
 			return err
 		}
 		return e.embed(ctx, batch[half:], out)
-	case refused.tooLong && len(batch[0].input) > shortestCut:
+	case refused.TooLong && len(batch[0].input) > shortestCut:
 		shorter := batch[0]
 		shorter.input = cut(shorter.input, len(shorter.input)/2)
 		return e.embed(ctx, []item{shorter}, out)
@@ -162,12 +158,12 @@ func (e *Embedder) embed(ctx context.Context, batch []item, out []vector.Embeddi
 
 // blame tells a text that is refused from a server that refuses all, for a model
 // or a number of dimensions that it does not have: it asks with a harmless one.
-func (e *Embedder) blame(ctx context.Context, refused *refusal) error {
+func (e *Embedder) blame(ctx context.Context, refused *endpoint.Refusal) error {
 	_, err := e.ask(ctx, []item{{input: harmless}})
-	var all *refusal
+	var all *endpoint.Refusal
 	switch {
 	case errors.As(err, &all):
-		return unavailable("refuses every text (status %d): look at the model and the dimensions of its URL", all.status)
+		return e.server.Unavailable("refuses every text (status %d): look at the model and the dimensions of its URL", all.Status)
 	case err != nil:
 		return err
 	}
@@ -180,15 +176,4 @@ func cut(s string, n int) string {
 		n--
 	}
 	return s[:n]
-}
-
-func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-t.C:
-		return nil
-	case <-ctx.Done():
-		return ctx.Err()
-	}
 }

@@ -1,14 +1,12 @@
 package openai
 
 import (
-	"context"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"math"
 	"net/http"
 	"net/http/httptest"
-	"net/netip"
 	"slices"
 	"strings"
 	"sync"
@@ -168,64 +166,6 @@ func TestATextThatIsTooLongForTheModelIsCut(t *testing.T) {
 	}
 }
 
-func TestWaiting(t *testing.T) {
-	busy := func(times int, status int, after string) func(http.ResponseWriter, question, int) bool {
-		return func(w http.ResponseWriter, _ question, n int) bool {
-			if n > times {
-				return false
-			}
-			if after != "" {
-				w.Header().Set("Retry-After", after)
-			}
-			w.WriteHeader(status)
-			return true
-		}
-	}
-	for _, c := range []struct {
-		name  string
-		fault func(http.ResponseWriter, question, int) bool
-		waits []time.Duration
-		code  tiering.Code
-		after time.Duration
-	}{
-		{"as long as it says", busy(2, 429, "7"), []time.Duration{7 * time.Second, 7 * time.Second}, "", 0},
-		{"a second where it does not say", busy(1, 503, ""), []time.Duration{time.Second}, "", 0},
-		{"a date that has passed", busy(1, 429, "Mon, 02 Jan 2006 15:04:05 GMT"), []time.Duration{time.Millisecond}, "", 0},
-		{"three times at most", busy(9, 429, "1"), []time.Duration{time.Second, time.Second, time.Second}, tiering.CodeRateLimited, time.Second},
-		{"not for minutes", busy(1, 429, "600"), nil, tiering.CodeRateLimited, 10 * time.Minute},
-		{"not after a failure", busy(1, 500, "1"), nil, tiering.CodeUnavailable, 0},
-	} {
-		t.Run(c.name, func(t *testing.T) {
-			e := newServer(t, c.fault).embedder(t, Options{})
-			var waits []time.Duration
-			e.wait = func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }
-			_, err := e.Embed(t.Context(), vector.Document, []string{"a"})
-			if !slices.Equal(waits, c.waits) || tiering.CodeOf(err) != c.code {
-				t.Errorf("waited %v, want %v; %v", waits, c.waits, err)
-			}
-			var e2 *tiering.Error
-			if errors.As(err, &e2) && e2.RetryAfter != c.after {
-				t.Errorf("retry after %v, want %v", e2.RetryAfter, c.after)
-			}
-		})
-	}
-}
-
-func TestWaitingEndsWithTheDeadline(t *testing.T) {
-	s := newServer(t, func(w http.ResponseWriter, _ question, _ int) bool {
-		w.Header().Set("Retry-After", "15")
-		w.WriteHeader(http.StatusTooManyRequests)
-		return true
-	})
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
-	defer cancel()
-	e := s.embedder(t, Options{})
-	e.wait = func(context.Context, time.Duration) error { t.Error("waited for what cannot come in time"); return nil }
-	if _, err := e.Embed(ctx, vector.Document, []string{"a"}); tiering.CodeOf(err) != tiering.CodeRateLimited {
-		t.Error(err)
-	}
-}
-
 func TestFaultsOfAServer(t *testing.T) {
 	say := func(status int, body string) func(http.ResponseWriter, question, int) bool {
 		return func(w http.ResponseWriter, _ question, _ int) bool {
@@ -306,29 +246,6 @@ func TestAnotherModelBehindTheNameIsNoticed(t *testing.T) {
 		if _, err := e.Embed(t.Context(), vector.Document, []string{"a"}); tiering.CodeOf(err) != want {
 			t.Errorf("answer %d: %v", i+1, err)
 		}
-	}
-}
-
-func TestLinkLocalAddressesAreNotDialled(t *testing.T) {
-	for _, c := range []struct {
-		addr string
-		ok   bool
-	}{
-		{"127.0.0.1:80", true}, {"10.0.0.1:80", true}, {"[::1]:80", true}, {"[2001:db8::1]:443", true},
-		{"169.254.169.254:80", false}, {"[::ffff:169.254.169.254]:80", false}, {"[fe80::1%eth0]:80", false}, {"[fd00:ec2::254]:80", false},
-	} {
-		err := control("tcp", c.addr, nil)
-		var forbidden *forbiddenAddress
-		if (err == nil) != c.ok || err != nil && !errors.As(err, &forbidden) {
-			t.Errorf("%s: %v", c.addr, err)
-		}
-	}
-	e, err := New(Options{Base: "http://169.254.169.254/v1", Model: "m"})
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err = e.Embed(t.Context(), vector.Query, []string{"a"}); !errors.As(err, new(*forbiddenAddress)) || !strings.Contains(err.Error(), netip.MustParseAddr("169.254.169.254").String()) {
-		t.Error(err)
 	}
 }
 

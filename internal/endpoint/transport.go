@@ -1,4 +1,4 @@
-package openai
+package endpoint
 
 import (
 	"fmt"
@@ -9,11 +9,11 @@ import (
 	"time"
 )
 
-// forbiddenAddress is where a request must not go, whatever name leads there.
-type forbiddenAddress struct{ addr netip.Addr }
+// ForbiddenAddress says where a request must not go, whatever name leads there.
+type ForbiddenAddress struct{ addr netip.Addr }
 
-func (f *forbiddenAddress) Error() string {
-	return fmt.Sprintf("%s is a link-local address, where clouds keep their credentials: no embedding server is asked there", f.addr)
+func (f *ForbiddenAddress) Error() string {
+	return fmt.Sprintf("%s is a link-local address, where clouds keep their credentials: no server is asked there", f.addr)
 }
 
 // metadata is where a cloud answers on an address that is not link-local.
@@ -48,7 +48,7 @@ func control(_, address string, _ syscall.RawConn) error {
 	}
 	addr = addr.Unmap().WithZone("")
 	if addr.IsLinkLocalUnicast() || addr.IsLinkLocalMulticast() || addr == metadata {
-		return &forbiddenAddress{addr}
+		return &ForbiddenAddress{addr}
 	}
 	return nil
 }
