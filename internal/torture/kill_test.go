@@ -8,7 +8,6 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -31,10 +30,19 @@ const (
 	erasing = 60 * time.Second // until an erase that it died in is done
 )
 
-// steps are where daemons are killed. A merge is nothing that a round can bring
-// about: the lifecycle's own tests kill it at each of its changes.
-func steps() []string {
-	return slices.DeleteFunc(failpoint.Steps(), func(s string) bool { return s == failpoint.MergeUploaded })
+// worldRounds is how many processes die over one store, before the next begins with
+// an empty one.
+const worldRounds = 60
+
+// world is a store, and the daemon that is killed over it.
+type world struct {
+	daemon *daemontest.Daemon
+	// orders lists the erase orders in the primary bucket.
+	orders func(context.Context) ([]string, error)
+	// lapse ends what a dead daemon holds. Without it each life would wait the 30 s of
+	// its predecessor's leases, most of them for nothing: that a live one keeps them, and
+	// that nobody commits under an old token, is what the races of leases show.
+	lapse func()
 }
 
 // killEmbedded kills an embedded daemon at each step in turn, under writers,
@@ -42,8 +50,13 @@ func steps() []string {
 // acknowledged, and for what an erase has left. A round is one process that the step
 // has killed.
 func killEmbedded(t *testing.T, c *course) {
-	d := daemontest.New(t, daemontest.Build(t, "failpoints"), nil)
-	killRounds(t, c, d, func(context.Context) ([]string, error) {
+	binary := daemontest.Build(t, "failpoints")
+	killRounds(t, c, func() world { return embeddedWorld(t, binary) })
+}
+
+func embeddedWorld(t *testing.T, binary string) world {
+	d := daemontest.New(t, binary, nil)
+	return world{daemon: d, lapse: func() {}, orders: func(context.Context) ([]string, error) {
 		entries, err := os.ReadDir(filepath.Join(d.Data(), "cold", lifecycle.OrdersPrefix))
 		if errors.Is(err, fs.ErrNotExist) {
 			return nil, nil
@@ -53,11 +66,16 @@ func killEmbedded(t *testing.T, c *course) {
 			names = append(names, e.Name())
 		}
 		return names, err
-	})
+	}}
 }
 
 // killReal is killEmbedded with PostgreSQL, S3 and Redis below the daemon.
 func killReal(t *testing.T, c *course) {
+	binary := daemontest.Build(t, "failpoints")
+	killRounds(t, c, func() world { return realWorld(t, binary) })
+}
+
+func realWorld(t *testing.T, binary string) world {
 	schema, _ := servicestest.Schema(t)
 	bucket := servicestest.Bucket(t, servicestest.Variable(t, "TIERD_COLD"), false)
 	backup := servicestest.Bucket(t, servicestest.Variable(t, "TIERD_BACKUP"), false)
@@ -66,29 +84,39 @@ func killReal(t *testing.T, c *course) {
 		t.Fatal(err)
 	}
 	objects := servicestest.Objects(t, place)
-	d := daemontest.New(t, daemontest.Build(t, "failpoints"), &daemontest.Options{Env: []string{
-		"TIERD_HOT=" + servicestest.Variable(t, "TIERD_HOT"), "TIERD_WARM=" + schema, "TIERD_COLD=" + bucket, "TIERD_BACKUP=" + backup}})
-	killRounds(t, c, d, func(ctx context.Context) (names []string, err error) {
-		for o := range objects.ListObjects(ctx, place.Bucket, minio.ListObjectsOptions{Prefix: lifecycle.OrdersPrefix, Recursive: true}) {
-			names, err = append(names, strings.TrimPrefix(o.Key, lifecycle.OrdersPrefix)), errors.Join(err, o.Err)
-		}
-		return names, err
-	})
+	return world{
+		daemon: daemontest.New(t, binary, &daemontest.Options{Env: []string{
+			"TIERD_HOT=" + servicestest.Variable(t, "TIERD_HOT"), "TIERD_WARM=" + schema, "TIERD_COLD=" + bucket, "TIERD_BACKUP=" + backup}}),
+		orders: func(ctx context.Context) (names []string, err error) {
+			for o := range objects.ListObjects(ctx, place.Bucket, minio.ListObjectsOptions{Prefix: lifecycle.OrdersPrefix, Recursive: true}) {
+				names, err = append(names, strings.TrimPrefix(o.Key, lifecycle.OrdersPrefix)), errors.Join(err, o.Err)
+			}
+			return names, err
+		},
+		// The two others are no worker's: they say which tiers belong to the store.
+		lapse: func() {
+			servicestest.SQL(t, schema, `UPDATE lease SET expires = 0 WHERE name NOT IN ('daemons', 'buckets')`)
+		},
+	}
 }
 
-// killRounds kills d until enough processes have died at their step. orders lists
-// the erase orders in the primary bucket.
-func killRounds(t *testing.T, c *course, d *daemontest.Daemon, orders func(context.Context) ([]string, error)) {
-	k := &killer{course: c, daemon: d, client: dial(t, d.URL()), orders: orders, known: map[string]bool{}, reached: map[string]int{}}
-	all := steps()
+// killRounds kills daemons until enough processes have died at their step.
+func killRounds(t *testing.T, c *course, found func() world) {
+	k := &killer{course: c, reached: map[string]int{}, tried: map[string]int{}}
+	all := failpoint.Steps()
 	first := c.random(0).IntN(len(all)) // the short form has fewer rounds than there are steps
 	missed := 0
 	for try := 1; !c.over() && len(c.violations) == 0; try++ {
+		if k.daemon == nil || c.rounds >= k.until {
+			k.enter(t, found())
+		}
 		step := all[(first+try)%len(all)]
+		k.tried[step]++
 		if k.try(t, try, step) {
-			c.more()
-			c.inject(1)
-			k.reached[step]++
+			if c.more() {
+				c.inject(1)
+				k.reached[step]++
+			}
 			continue
 		}
 		if missed++; missed > len(all)+c.rounds {
@@ -98,6 +126,9 @@ func killRounds(t *testing.T, c *course, d *daemontest.Daemon, orders func(conte
 	fewest := c.rounds
 	for _, s := range all {
 		fewest = min(fewest, k.reached[s])
+		if c.goal >= 2*len(all) {
+			t.Logf("%s: %d of %d", s, k.reached[s], k.tried[s])
+		}
 	}
 	c.note("%d acknowledged writes looked for, each of %d steps killed %d times or more (%d tries did not come to theirs), %d erases looked for, %d of them cut off, ready in at most %v",
 		k.looked, len(all), fewest, missed, k.erased, k.finished, k.slowest.Round(time.Millisecond))
@@ -105,15 +136,20 @@ func killRounds(t *testing.T, c *course, d *daemontest.Daemon, orders func(conte
 
 type killer struct {
 	*course
-	daemon  *daemontest.Daemon
-	client  *client.Client
-	orders  func(context.Context) ([]string, error)
-	known   map[string]bool // erases of rounds before
-	reached map[string]int
+	world
+	client         *client.Client
+	known          map[string]bool // erases of rounds before
+	until          int             // the rounds, of all, after which the world ends
+	tried, reached map[string]int  // by step
 
 	looked           int // for writes
 	erased, finished int // erases, and those that nobody was answered
 	slowest          time.Duration
+}
+
+// enter leaves the world of the rounds before for w.
+func (k *killer) enter(t *testing.T, w world) {
+	k.world, k.client, k.known, k.until = w, dial(t, w.daemon.URL()), map[string]bool{}, k.rounds+worldRounds
 }
 
 // try is one process. It reports whether its step killed it.
@@ -129,6 +165,12 @@ func (k *killer) try(t *testing.T, n int, step string) (killed bool) {
 		most = 20 // a round sees many commits, and few of the rest
 	}
 	l, erased := newLedger(func() int { return 0 }), ""
+	if step == failpoint.MergeUploaded { // whoever starts merges what there is
+		if err := k.scatter(ctx, l, n, random); err != nil {
+			say("before it: %v", err)
+			return false
+		}
+	}
 	_, err := k.daemon.Start(fmt.Sprintf("TIERD_FAILPOINT=%s=kill@%d", step, 1+random.IntN(most)))
 	switch {
 	case err == nil:
@@ -145,6 +187,7 @@ func (k *killer) try(t *testing.T, n int, step string) (killed bool) {
 	case <-time.After(5 * time.Second): // what goes on in the background did not come to the step
 	}
 	k.daemon.Kill()
+	k.lapse()
 	took, err := k.daemon.Start()
 	if err != nil {
 		say("it does not start again: %v", err)
@@ -157,7 +200,25 @@ func (k *killer) try(t *testing.T, n int, step string) (killed bool) {
 	k.looked += l.check(ctx, k.client, 0, say, say)
 	k.checkErases(ctx, n, erased != "", strings.HasPrefix(step, "erase.") && killed, say)
 	k.daemon.Kill()
+	k.lapse()
 	return killed
+}
+
+// scatter has a daemon of its own leave enough small segments behind to be merged.
+func (k *killer) scatter(ctx context.Context, l *ledger, try int, r *rand.Rand) error {
+	if _, err := k.daemon.Start(); err != nil {
+		return err
+	}
+	err := prepare(ctx, k.client)
+	for i := 0; i < 10 && err == nil; i++ {
+		id := fmt.Sprintf("%d/scattered/%d", try, i)
+		if err = l.write(ctx, k.client, documents, id, r); err == nil {
+			_, err = k.client.Demote(ctx, documents, id)
+		}
+	}
+	k.daemon.Kill()
+	k.lapse()
+	return err
 }
 
 // subjects are the documents that a try erases.

@@ -26,8 +26,8 @@ type campaign struct {
 
 var campaigns = []campaign{
 	{"commit replies cut", 30, 500, cutCommits, false},
-	{"kill -9, embedded", 3, 300, killEmbedded, false},
-	{"kill -9, real servers", 1, 300, killReal, false},
+	{"kill -9, embedded", 3, 500, killEmbedded, false},
+	{"kill -9, real servers", 1, 500, killReal, false},
 	{"power lost", 10, 200, losePower, true},
 	{"disk full at the nth write", 6, 120, fillDisk, true},
 	{"a bit of a copy flipped", 8, 200, flipBits, false},
