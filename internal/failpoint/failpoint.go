@@ -5,6 +5,9 @@
 // The environment variable TIERD_FAILPOINT arms one step: "archive.uploaded=kill@3"
 // kills the process, as kill -9 does, when the step is reached for the third time;
 // "=fail@1" has the step return an error; "=sleep:200ms@1" has it wait.
+//
+// TIERD_FAILPOINT_SKIP leaves a check out, so that a campaign can be shown to find
+// what is broken without it: "second.copy", or several with commas between.
 package failpoint
 
 // The steps, in the order in which a document meets them.
@@ -21,6 +24,13 @@ const (
 	EraseSealed     = "erase.sealed"     // the order is final, cold has everything
 	EraseCleaned    = "erase.cleaned"    // cold has nothing, hot and warm's files were not cleaned
 	MergeUploaded   = "merge.uploaded"   // the merged segment is there, the catalog has its sources
+)
+
+// What a build can be told to leave out.
+const (
+	VersionCheck = "version.check" // a write's condition is ignored
+	FenceCheck   = "fence.check"   // a lease's token of before is taken for the one that stands
+	SecondCopy   = "second.copy"   // segments go to the primary bucket alone, and bytes leave warm behind that
 )
 
 // Steps returns the names of all steps.

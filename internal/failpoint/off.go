@@ -4,3 +4,6 @@ package failpoint
 
 // Hit does nothing in this build.
 func Hit(string) error { return nil }
+
+// Skips is false in this build.
+func Skips(string) bool { return false }

@@ -5,6 +5,7 @@ package failpoint
 import (
 	"fmt"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -19,8 +20,8 @@ type armed struct {
 	hits     atomic.Int64
 }
 
-// plan is read once. It is the one state of a package in this repository, and in
-// no build that is delivered.
+// plan is read once, as skipped is. They are the only state of a package in this
+// repository, and in no build that is delivered.
 var plan = sync.OnceValue(func() *armed {
 	step, what, ok := strings.Cut(os.Getenv("TIERD_FAILPOINT"), "=")
 	do, at, counted := strings.Cut(what, "@")
@@ -30,6 +31,11 @@ var plan = sync.OnceValue(func() *armed {
 	}
 	return &armed{step: step, do: do, at: n}
 })
+
+var skipped = sync.OnceValue(func() []string { return strings.Split(os.Getenv("TIERD_FAILPOINT_SKIP"), ",") })
+
+// Skips reports whether a check is to be left out. It is safe for concurrent use.
+func Skips(check string) bool { return slices.Contains(skipped(), check) }
 
 // Hit reaches a step. It is safe for concurrent use.
 func Hit(step string) error {

@@ -8,6 +8,7 @@ import (
 	"math/rand/v2"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -34,6 +35,9 @@ const (
 // an empty one.
 const worldRounds = 60
 
+// segmentsFolder is where a bucket has its segments.
+const segmentsFolder = "seg"
+
 // world is a store, and the daemon that is killed over it.
 type world struct {
 	daemon *daemontest.Daemon
@@ -43,6 +47,8 @@ type world struct {
 	// its predecessor's leases, most of them for nothing: that a live one keeps them, and
 	// that nobody commits under an old token, is what the races of leases show.
 	lapse func()
+	// bereave takes all segments out of the primary bucket.
+	bereave func(context.Context) error
 }
 
 // killEmbedded kills an embedded daemon at each step in turn, under writers,
@@ -54,19 +60,31 @@ func killEmbedded(t *testing.T, c *course) {
 	killRounds(t, c, func() world { return embeddedWorld(t, binary) })
 }
 
-func embeddedWorld(t *testing.T, binary string) world {
-	d := daemontest.New(t, binary, nil)
-	return world{daemon: d, lapse: func() {}, orders: func(context.Context) ([]string, error) {
-		entries, err := os.ReadDir(filepath.Join(d.Data(), "cold", lifecycle.OrdersPrefix))
-		if errors.Is(err, fs.ErrNotExist) {
-			return nil, nil
-		}
-		var names []string
-		for _, e := range entries {
-			names = append(names, e.Name())
-		}
-		return names, err
-	}}
+func embeddedWorld(t *testing.T, binary string, env ...string) world {
+	d := daemontest.New(t, binary, &daemontest.Options{Env: env})
+	return world{
+		daemon: d,
+		lapse:  func() {},
+		orders: func(context.Context) ([]string, error) {
+			entries, err := os.ReadDir(filepath.Join(d.Data(), "cold", lifecycle.OrdersPrefix))
+			if errors.Is(err, fs.ErrNotExist) {
+				return nil, nil
+			}
+			var names []string
+			for _, e := range entries {
+				names = append(names, e.Name())
+			}
+			return names, err
+		},
+		bereave: func(context.Context) error {
+			segments := filepath.Join(d.Data(), "cold", segmentsFolder)
+			entries, err := os.ReadDir(segments)
+			for _, e := range entries {
+				err = errors.Join(err, os.Remove(filepath.Join(segments, e.Name())))
+			}
+			return err
+		},
+	}
 }
 
 // killReal is killEmbedded with PostgreSQL, S3 and Redis below the daemon.
@@ -97,17 +115,25 @@ func realWorld(t *testing.T, binary string) world {
 		lapse: func() {
 			servicestest.SQL(t, schema, `UPDATE lease SET expires = 0 WHERE name NOT IN ('daemons', 'buckets')`)
 		},
+		bereave: func(ctx context.Context) (err error) {
+			for o := range objects.ListObjects(ctx, place.Bucket, minio.ListObjectsOptions{Prefix: segmentsFolder + "/", Recursive: true}) {
+				err = errors.Join(err, o.Err, objects.RemoveObject(ctx, place.Bucket, o.Key, minio.RemoveObjectOptions{}))
+			}
+			return err
+		},
 	}
 }
 
 // killRounds kills daemons until enough processes have died at their step.
 func killRounds(t *testing.T, c *course, found func() world) {
 	k := &killer{course: c, reached: map[string]int{}, tried: map[string]int{}}
+	k.enter(t, found())
 	all := failpoint.Steps()
 	first := c.random(0).IntN(len(all)) // the short form has fewer rounds than there are steps
 	missed := 0
 	for try := 1; !c.over() && len(c.violations) == 0; try++ {
-		if k.daemon == nil || c.rounds >= k.until {
+		if c.rounds >= k.until {
+			k.leave(t)
 			k.enter(t, found())
 		}
 		step := all[(first+try)%len(all)]
@@ -122,6 +148,9 @@ func killRounds(t *testing.T, c *course, found func() world) {
 		if missed++; missed > len(all)+c.rounds {
 			c.violated("%d processes were to die at a step, and %d did not come to it, the last one not to %s", try, missed, step)
 		}
+	}
+	if len(c.violations) == 0 {
+		k.leave(t)
 	}
 	fewest := c.rounds
 	for _, s := range all {
@@ -139,7 +168,7 @@ type killer struct {
 	world
 	client         *client.Client
 	known          map[string]bool // erases of rounds before
-	until          int             // the rounds, of all, after which the world ends
+	until, lives   int             // the rounds, of all, after which the world ends; the worlds that have
 	tried, reached map[string]int  // by step
 
 	looked           int // for writes
@@ -150,6 +179,31 @@ type killer struct {
 // enter leaves the world of the rounds before for w.
 func (k *killer) enter(t *testing.T, w world) {
 	k.world, k.client, k.known, k.until = w, dial(t, w.daemon.URL()), map[string]bool{}, k.rounds+worldRounds
+}
+
+// leave ends a world: its primary bucket loses all segments, and what was demoted
+// comes from the backup.
+func (k *killer) leave(t *testing.T) {
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
+	defer cancel()
+	k.lives++
+	say := func(format string, args ...any) {
+		k.violated("the primary bucket lost its segments: %s", fmt.Sprintf(format, args...))
+	}
+	l := newLedger(func() int { return 0 })
+	if err := k.scatter(ctx, l, fmt.Sprintf("life/%d", k.lives), k.random(-k.lives)); err != nil {
+		say("before it: %v", err)
+		return
+	}
+	if err := k.bereave(ctx); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := k.daemon.Start(); err != nil {
+		say("the daemon does not start: %v", err)
+		return
+	}
+	k.looked += l.check(ctx, k.client, 0, say, say)
+	k.daemon.Kill()
 }
 
 // try is one process. It reports whether its step killed it.
@@ -165,8 +219,9 @@ func (k *killer) try(t *testing.T, n int, step string) (killed bool) {
 		most = 20 // a round sees many commits, and few of the rest
 	}
 	l, erased := newLedger(func() int { return 0 }), ""
+	steps, lease := &counter{id: fmt.Sprintf("%d/counter", n)}, &tenure{id: fmt.Sprintf("tenure-%d", n)}
 	if step == failpoint.MergeUploaded { // whoever starts merges what there is
-		if err := k.scatter(ctx, l, n, random); err != nil {
+		if err := k.scatter(ctx, l, fmt.Sprint(n), random); err != nil {
 			say("before it: %v", err)
 			return false
 		}
@@ -174,7 +229,7 @@ func (k *killer) try(t *testing.T, n int, step string) (killed bool) {
 	_, err := k.daemon.Start(fmt.Sprintf("TIERD_FAILPOINT=%s=kill@%d", step, 1+random.IntN(most)))
 	switch {
 	case err == nil:
-		erased = k.work(ctx, l, n, random.Uint64())
+		erased = k.work(ctx, l, steps, lease, n, random.Uint64())
 	case !daemontest.EndedEarly(err): // else it went on with what the one before had begun, and met the step there
 		say("it does not start: %v", err)
 		return false
@@ -198,6 +253,8 @@ func (k *killer) try(t *testing.T, n int, step string) (killed bool) {
 		say("it was ready after %v", took)
 	}
 	k.looked += l.check(ctx, k.client, 0, say, say)
+	steps.check(ctx, k.client, say)
+	lease.check(ctx, k.client, say)
 	k.checkErases(ctx, n, erased != "", strings.HasPrefix(step, "erase.") && killed, say)
 	k.daemon.Kill()
 	k.lapse()
@@ -205,13 +262,13 @@ func (k *killer) try(t *testing.T, n int, step string) (killed bool) {
 }
 
 // scatter has a daemon of its own leave enough small segments behind to be merged.
-func (k *killer) scatter(ctx context.Context, l *ledger, try int, r *rand.Rand) error {
+func (k *killer) scatter(ctx context.Context, l *ledger, under string, r *rand.Rand) error {
 	if _, err := k.daemon.Start(); err != nil {
 		return err
 	}
 	err := prepare(ctx, k.client)
 	for i := 0; i < 10 && err == nil; i++ {
-		id := fmt.Sprintf("%d/scattered/%d", try, i)
+		id := fmt.Sprintf("%s/scattered/%d", under, i)
 		if err = l.write(ctx, k.client, documents, id, r); err == nil {
 			_, err = k.client.Demote(ctx, documents, id)
 		}
@@ -229,7 +286,7 @@ func subject(try int) string { return fmt.Sprintf("subject/%d/", try) }
 
 // work writes, demotes and erases until it is done or the daemon is dead. It
 // returns the prefix whose erase was answered as done, "" for none.
-func (k *killer) work(ctx context.Context, l *ledger, try int, seed uint64) (erased string) {
+func (k *killer) work(ctx context.Context, l *ledger, steps *counter, lease *tenure, try int, seed uint64) (erased string) {
 	if prepare(ctx, k.client) != nil {
 		return ""
 	}
@@ -246,6 +303,9 @@ func (k *killer) work(ctx context.Context, l *ledger, try int, seed uint64) (era
 				if l.write(ctx, k.client, ns, id, r) != nil {
 					return
 				}
+				if i%4 == 1 && steps.raise(ctx, k.client) != nil {
+					return
+				}
 				if i%12 == 11 {
 					if _, err := k.client.Demote(ctx, documents, id); err != nil && tiering.CodeOf(err) == tiering.CodeUnavailable {
 						return
@@ -255,6 +315,9 @@ func (k *killer) work(ctx context.Context, l *ledger, try int, seed uint64) (era
 		})
 	}
 	workers.Go(func() {
+		if lease.take(ctx, k.client) != nil {
+			return
+		}
 		prefix := subject(try)
 		for i := range subjects {
 			id := fmt.Sprintf("%s%d", prefix, i)
@@ -338,4 +401,25 @@ func (k *killer) await(ctx context.Context, id string) (done bool, err error) {
 		}
 	}
 	return false, err
+}
+
+// TestKillCampaignsFind: a build without the version check, the fence and the second
+// copy is found to lack each of them.
+func TestKillCampaignsFind(t *testing.T) {
+	broken := strings.Join([]string{failpoint.VersionCheck, failpoint.FenceCheck, failpoint.SecondCopy}, ",")
+	k := &killer{course: &course{seed: 1}}
+	k.enter(t, embeddedWorld(t, daemontest.Build(t, "failpoints"), "TIERD_FAILPOINT_SKIP="+broken))
+	found := func(what string) bool {
+		return slices.ContainsFunc(k.violations, func(v string) bool { return strings.Contains(v, what) })
+	}
+	const lost, stale, single = "/counter counts ", ": a write under token ", "the primary bucket lost its segments: life/1/"
+	for try := 1; try <= 5 && !(found(lost) && found(stale)); try++ { // a process may die before it has done wrong
+		k.try(t, try, failpoint.EraseCleaned)
+	}
+	k.leave(t)
+	for what, sign := range map[string]string{failpoint.VersionCheck: lost, failpoint.FenceCheck: stale, failpoint.SecondCopy: single} {
+		if !found(sign) {
+			t.Errorf("without %s: nothing was found in %q", what, k.violations)
+		}
+	}
 }

@@ -358,7 +358,7 @@ func (e *Engine) archiveTenant(ctx context.Context, s intent, changes []position
 	if err != nil {
 		return e.abandon(ctx, s.Name, err)
 	}
-	errs := e.Archive.WriteBoth(ctx, s.Name, enc.Data)
+	errs := e.writeCopies(ctx, s.Name, enc.Data)
 	for c, err := range errs {
 		s.Copies[c] = tiering.CopyVerified
 		if err != nil {
@@ -384,6 +384,14 @@ func (e *Engine) archiveTenant(ctx context.Context, s intent, changes []position
 		e.Logger.Error("a version is missing or damaged in warm and was not archived", "key", c.Key, "version", c.Version)
 	}
 	return nil
+}
+
+// writeCopies writes a segment to both buckets.
+func (e *Engine) writeCopies(ctx context.Context, name string, data []byte) [2]error {
+	if failpoint.Skips(failpoint.SecondCopy) {
+		return [2]error{e.Archive.Write(ctx, tiering.Primary, name, data), nil}
+	}
+	return e.Archive.WriteBoth(ctx, name, data)
 }
 
 // coveredTo is the last feed position that the tenant's segments cover.
