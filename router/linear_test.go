@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"os"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -113,7 +114,7 @@ func (h *history) client(n int, rng *rand.Rand, ops int) {
 			ctx, cancel = context.WithTimeout(h.w.ctx, time.Duration(rng.IntN(2000))*time.Microsecond)
 		}
 		call := time.Since(h.began).Nanoseconds()
-		out := h.run(ctx, op)
+		out := h.run(ctx, h.daemon(n), op)
 		ret := time.Since(h.began).Nanoseconds()
 		cancel()
 		if out.unknown {
@@ -125,12 +126,20 @@ func (h *history) client(n int, rng *rand.Rand, ops int) {
 	}
 }
 
-func (h *history) run(ctx context.Context, op registerOp) (out registerOut) {
+// daemon is whom a client talks to: the two there are on servers, in turn.
+func (h *history) daemon(client int) *Router {
+	if client%2 == 1 {
+		return h.w.writer
+	}
+	return h.w.r
+}
+
+func (h *history) run(ctx context.Context, r *Router, op registerOp) (out registerOut) {
 	var rc *tiering.Receipt
 	var err error
 	switch op.verb {
 	case "get":
-		d, err := h.w.r.Get(ctx, space, h.id, &tiering.GetOptions{Strong: true})
+		d, err := r.Get(ctx, space, h.id, &tiering.GetOptions{Strong: true})
 		switch {
 		case tiering.CodeOf(err) == tiering.CodeNotFound:
 			return registerOut{}
@@ -139,9 +148,9 @@ func (h *history) run(ctx context.Context, op registerOp) (out registerOut) {
 		}
 		return registerOut{version: d.Version, value: string(d.Body)}
 	case "put":
-		rc, err = h.w.r.Put(ctx, space, h.id, []byte(op.value), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{If: op.cond}})
+		rc, err = r.Put(ctx, space, h.id, []byte(op.value), &tiering.PutOptions{WriteOptions: tiering.WriteOptions{If: op.cond}})
 	default:
-		rc, err = h.w.r.Delete(ctx, space, h.id, &tiering.WriteOptions{If: op.cond})
+		rc, err = r.Delete(ctx, space, h.id, &tiering.WriteOptions{If: op.cond})
 	}
 	switch {
 	case tiering.CodeOf(err) == tiering.CodeVersionConflict:
@@ -165,8 +174,9 @@ func (h *history) play(seed uint64, clients, ops int) []porcupine.Operation {
 }
 
 // histories plays n of them, a few at a time, and returns those that are not
-// linearizable.
-func histories(w *world, n int) (broken []string) {
+// linearizable, how many could not be decided in time, and how many operations were
+// left without an outcome.
+func histories(w *world, n int) (illegal []string, undecided int, unknown int64) {
 	model := registerModel()
 	var mu sync.Mutex
 	var wg sync.WaitGroup
@@ -177,15 +187,24 @@ func histories(w *world, n int) (broken []string) {
 			defer func() { <-slots }()
 			h := &history{w: w, id: fmt.Sprint("register-", i)}
 			ops := h.play(uint64(i), 4, 6)
-			if res := porcupine.CheckOperationsTimeout(model, ops, patience); res != porcupine.Ok {
-				mu.Lock()
-				defer mu.Unlock()
-				broken = append(broken, fmt.Sprintf("history %d is %s: %+v", i, res, ops))
+			res := porcupine.CheckOperationsTimeout(model, ops, patience)
+			mu.Lock()
+			defer mu.Unlock()
+			for _, op := range ops {
+				if op.Output.(registerOut).unknown {
+					unknown++
+				}
+			}
+			switch res {
+			case porcupine.Illegal:
+				illegal = append(illegal, fmt.Sprintf("history %d: %+v", i, ops))
+			case porcupine.Unknown:
+				undecided++
 			}
 		})
 	}
 	wg.Wait()
-	return broken
+	return illegal, undecided, unknown
 }
 
 var (
@@ -215,13 +234,36 @@ func (w *world) unsteady() {
 }
 
 // Put, compare-and-set, delete and strong get of one key are linearizable while
-// hot fails at random, replies of warm are lost and callers leave.
+// hot fails at random, replies of warm are lost and callers leave. HISTORIES asks for
+// another number of histories, and for as many of two daemons on servers.
 func TestOneKeyIsLinearizable(t *testing.T) {
-	w := open(t, flaky(setup{}))
-	w.put("first", `0`) // the namespace
-	w.unsteady()
-	for _, b := range histories(w, 200) {
-		t.Error(b)
+	n, places := 200, []place{embedded}
+	if text := os.Getenv("HISTORIES"); text != "" {
+		var err error
+		if n, err = strconv.Atoi(text); err != nil {
+			t.Fatalf("HISTORIES: %v", err)
+		}
+		places = append(places, servers)
+	}
+	for _, where := range places {
+		t.Run(where.String(), func(t *testing.T) {
+			w := open(t, flaky(setup{place: where}))
+			w.put("first", `0`) // the namespace
+			w.unsteady()
+			began := time.Now()
+			illegal, undecided, unknown := histories(w, n)
+			for _, h := range illegal {
+				t.Errorf("not linearizable: %s", h)
+			}
+			if undecided*100 >= n {
+				t.Errorf("%d of %d histories could not be decided", undecided, n)
+			}
+			if unknown == 0 {
+				t.Error("every operation had an outcome: nothing went wrong")
+			}
+			t.Logf("%d histories in %v: %d illegal, %d undecided, %d operations without an outcome", n,
+				time.Since(began).Round(100*time.Millisecond), len(illegal), undecided, unknown)
+		})
 	}
 }
 
@@ -235,7 +277,7 @@ func TestLinearizabilityCheckSeesNaiveStores(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			w := open(t, naive)
 			w.put("first", `0`)
-			if len(histories(w, 60)) == 0 {
+			if illegal, _, _ := histories(w, 60); len(illegal) == 0 {
 				t.Error("60 histories of a naive store pass the check")
 			}
 		})
