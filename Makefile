@@ -61,6 +61,10 @@ failover: ## Run the tests that kill, freeze and fail over servers of their own
 torture: ## Run the campaigns of internal/torture in full and print their table (SEED=number to repeat one, BUDGET=10m)
 	TORTURE=1 SEED='$(SEED)' BUDGET='$(BUDGET)' GO=$(GO) scripts/test -count=1 -v -timeout=4h -run='^TestTorture$$' ./internal/torture
 
+.PHONY: soak
+soak: ## Load a daemon on real servers steadily and watch its memory, goroutines, descriptors, connections and lag (TIME=1h)
+	SOAK='$(or $(TIME),1h)' GO=$(GO) scripts/test -count=1 -v -timeout=12h -run='^TestSoak$$' ./internal/torture
+
 .PHONY: torture-histories
 torture-histories: ## Check 2,000 histories of one key each with porcupine, embedded and on servers, under faults
 	HISTORIES=2000 GO=$(GO) scripts/test -count=1 -timeout=4h -v -run='^(TestOneKeyIsLinearizable|TestLinearizabilityCheckSeesNaiveStores)$$' ./router

@@ -138,6 +138,9 @@ func (d *Daemon) Start(env ...string) (time.Duration, error) {
 	}
 }
 
+// Process is the id of the process that Start ran.
+func (d *Daemon) Process() int { return d.cmd.Process.Pid }
+
 // Ended is closed once the process that Start ran has ended.
 func (d *Daemon) Ended() <-chan struct{} { return d.ended }
 
