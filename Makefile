@@ -12,7 +12,8 @@ BENCH    ?= .
 PKG      ?= ./...
 DATA     ?=
 # bench-tiers: full, quick, or parts (writes,delay,reads,archive,keys); numbers of
-# writers; bytes of a document; the length of a slice; a file for the report.
+# writers; bytes of a document; the length of a slice; contestants of the writes
+# (bytes,straight,query,article,full); a file for the report.
 MODE     ?= full
 WRITERS  ?=
 SIZE     ?=
@@ -23,10 +24,12 @@ SOURCES   = $$(find . -name '*.go' -type f -not -path './.*')
 # torture: the seed of a run to repeat; how long all campaigns may take together.
 SEED     ?=
 BUDGET   ?=
-# The race detector looks at tierd and its libraries, and not into SQLite: that is C
+# The race detector looks at tierd and its libraries, but not into SQLite, which is C
 # translated to Go, with its memory outside of Go's, where the detector sees nothing
-# and takes most of the time of the tests.
-RACE     := -race -gcflags=modernc.org/sqlite/lib=-race=false -gcflags=modernc.org/libc/...=-race=false -gcflags=modernc.org/memory=-race=false
+# and takes most of the time of the tests; nor into the parser of command lines and its
+# regular expressions, which share nothing: tests parse some hundred lines.
+UNRACED  := modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory github.com/alecthomas/kong regexp
+RACE     := -race $(UNRACED:%=-gcflags=%=-race=false)
 # Packages tested side by side. Two keeps the race detector within 2 cores.
 P        ?= 2
 
