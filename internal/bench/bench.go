@@ -44,6 +44,10 @@ const (
 // Parts are all parts.
 func Parts() []Part { return []Part{Writes, Delay, Reads, Archive, Keys} }
 
+// Contestants are the names of all contestants of the part Writes, each beside
+// the one that it is compared with.
+func Contestants() []string { return []string{"bytes", "straight", "query", "article", "full"} }
+
 // Config says what is measured, and where. The four URLs are required; the zero
 // value of the rest takes about six minutes.
 type Config struct {
@@ -55,7 +59,7 @@ type Config struct {
 	// 16, 64, 256 and 1024, 8192. Sizes from 4096 are written by straight and
 	// bytes alone, and not by one writer.
 	Writers, Sizes []int
-	// Contestants that write; empty: all.
+	// Contestants of the part Writes, as Contestants names them; empty: all.
 	Contestants []string
 	// Keys is how many documents each contestant has; 0: 10,000.
 	Keys int
@@ -120,7 +124,12 @@ func (c Config) check() error {
 	}
 	for _, p := range c.Parts {
 		if !slices.Contains(Parts(), p) {
-			return fmt.Errorf("bench: there is no part %q", p)
+			return fmt.Errorf("bench: there is no part %q: use %q", p, Parts())
+		}
+	}
+	for _, name := range c.Contestants {
+		if !slices.Contains(Contestants(), name) {
+			return fmt.Errorf("bench: there is no contestant %q: use %q", name, Contestants())
 		}
 	}
 	for _, n := range slices.Concat(c.Writers, c.Sizes) {

@@ -119,15 +119,20 @@ func TestEveryPartRuns(t *testing.T) {
 // A configuration that cannot be measured is refused before anything is made.
 func TestConfigIsChecked(t *testing.T) {
 	whole := bench.Config{Hot: "redis://x", Warm: "postgres://x", Cold: "s3://x", Backup: "s3://y"}
-	for name, spoil := range map[string]func(*bench.Config){
-		"no warm tier": func(c *bench.Config) { c.Warm = "" },
-		"unknown part": func(c *bench.Config) { c.Parts = []bench.Part{"rides"} },
-		"no writers":   func(c *bench.Config) { c.Writers = []int{0} },
+	for _, c := range []struct {
+		name  string
+		spoil func(*bench.Config)
+		want  string // part of the error
+	}{
+		{"no warm tier", func(c *bench.Config) { c.Warm = "" }, "warm"},
+		{"unknown part", func(c *bench.Config) { c.Parts = []bench.Part{"rides"} }, `no part "rides": use ["writes" "delay" "reads" "archive" "keys"]`},
+		{"unknown contestant", func(c *bench.Config) { c.Contestants = []string{"bytes", "writes"} }, `no contestant "writes": use ["bytes" "straight" "query" "article" "full"]`},
+		{"no writers", func(c *bench.Config) { c.Writers = []int{0} }, "0 writers"},
 	} {
-		t.Run(name, func(t *testing.T) {
-			c := whole
-			spoil(&c)
-			if report, err := bench.Run(t.Context(), c); err == nil || report != nil {
+		t.Run(c.name, func(t *testing.T) {
+			spoilt := whole
+			c.spoil(&spoilt)
+			if report, err := bench.Run(t.Context(), spoilt); err == nil || report != nil || !strings.Contains(err.Error(), c.want) {
 				t.Fatalf("%v, %v", report, err)
 			}
 		})

@@ -36,8 +36,7 @@ var tailTargets = map[int]float64{64: 0.6}
 
 // writes is the part Writes.
 func (b *bench) writes(ctx context.Context) error {
-	// In this order each stands beside the one it is compared with.
-	field, err := b.field(ctx, "bytes", "straight", "query", "article", "full")
+	field, err := b.field(ctx)
 	if err != nil {
 		return err
 	}
@@ -98,9 +97,9 @@ func (b *bench) delay(ctx context.Context) error {
 }
 
 // field opens contestants and writes every key once.
-func (b *bench) field(ctx context.Context, names ...string) ([]*contestant, error) {
+func (b *bench) field(ctx context.Context) ([]*contestant, error) {
 	var field []*contestant
-	for _, name := range names {
+	for _, name := range Contestants() {
 		if len(b.Contestants) > 0 && !slices.Contains(b.Contestants, name) {
 			continue
 		}
