@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
+	"flag"
 	"fmt"
 	"io"
 	"os"
@@ -14,6 +15,8 @@ import (
 	"testing"
 )
 
+const command = "github.com/tierd/tierd/cmd/tierd"
+
 // Build builds the command of the working tree with build tags, without the race
 // detector, and returns the path of the binary, which is the test's own. Linking
 // takes longer than some tests: where nothing has changed since the last Build of
@@ -21,20 +24,43 @@ import (
 func Build(t testing.TB, tags ...string) string {
 	t.Helper()
 	binary := filepath.Join(t.TempDir(), "tierd")
-	if err := BuildAt(binary, tags...); err != nil {
+	if err := errors.Join(lookAtSources(tags), BuildAt(binary, tags...)); err != nil {
 		t.Fatal(err)
 	}
 	return binary
 }
 
-// BuildAt is Build for a TestMain, where there is no test yet.
+// lookAtSources makes the result that go test keeps of this test depend on what the
+// command is built from: go test runs a test again where a file of the module
+// differs that the test looked at, but does not see what go build looks at.
+func lookAtSources(tags []string) error {
+	if log := flag.Lookup("test.testlogfile"); log == nil || log.Value.String() == "" {
+		return nil // the result is not kept
+	}
+	format := `{{with .Module}}{{if .Main}}{{.GoMod}}{{range $.GoFiles}}
+{{$.Dir}}/{{.}}{{end}}{{range $.EmbedFiles}}
+{{$.Dir}}/{{.}}{{end}}{{end}}{{end}}`
+	files, err := exec.Command("go", "list", "-deps", "-tags="+strings.Join(tags, ","), "-f="+format, command).Output()
+	if err != nil {
+		return fmt.Errorf("list the sources: %w", err)
+	}
+	for file := range strings.Lines(string(files)) {
+		if _, err := os.Stat(strings.TrimSuffix(file, "\n")); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// BuildAt is Build for the TestMain of the command's own package, where there is no
+// test yet.
 func BuildAt(binary string, tags ...string) error {
 	dir, err := kept(tags)
 	if err != nil {
 		dir = filepath.Dir(binary) // this user keeps nothing: it is linked every time
 	}
 	linked := filepath.Join(dir, "tierd.linked")
-	build := exec.Command("go", "build", "-ldflags=-s -w", "-tags="+strings.Join(tags, ","), "-o", linked, "github.com/tierd/tierd/cmd/tierd")
+	build := exec.Command("go", "build", "-ldflags=-s -w", "-tags="+strings.Join(tags, ","), "-o", linked, command)
 	// What is linked beside its place is renamed to it: two builds at once leave one
 	// whole binary.
 	build.Env = append(os.Environ(), "GOTMPDIR="+dir)
