@@ -106,6 +106,20 @@ type Selector struct {
 	User      string
 }
 
+// Check refuses a selector that is not exactly one thing.
+func (s Selector) Check() error {
+	set := 0
+	for _, part := range []string{s.ID, s.Prefix, s.User} {
+		if part != "" {
+			set++
+		}
+	}
+	if set != 1 || s.Tenant == "" || (s.Namespace == "") != (s.User != "") {
+		return tiering.Invalidf("an erase takes a tenant and one of namespace and id, namespace and prefix, user")
+	}
+	return nil
+}
+
 // Takes reports whether the selector takes a key of that owner.
 func (s Selector) Takes(key tiering.Key, user string) bool {
 	if key.Tenant != s.Tenant || key.Reserved() {

@@ -11,24 +11,10 @@ import (
 	"github.com/tierd/tierd/warm/internal/column"
 )
 
-// checkSelector refuses a selector that is not exactly one thing.
-func checkSelector(s warm.Selector) error {
-	set := 0
-	for _, part := range []string{s.ID, s.Prefix, s.User} {
-		if part != "" {
-			set++
-		}
-	}
-	if set != 1 || s.Tenant == "" || (s.Namespace == "") != (s.User != "") {
-		return tiering.Invalidf("an erase takes a tenant and one of namespace and id, namespace and prefix, user")
-	}
-	return nil
-}
-
 // StartErase implements warm.Eraser. Of e it keeps the id, the selector and
 // the time; a receipt that is known fails.
 func (s *Store) StartErase(ctx context.Context, e warm.Erasure) error {
-	if err := checkSelector(e.Selector); err != nil {
+	if err := e.Selector.Check(); err != nil {
 		return err
 	}
 	return s.write(ctx, func(t *txn) error {
@@ -179,7 +165,7 @@ func (s *Store) FinishErase(ctx context.Context, id string) (e warm.Erasure, err
 
 // CountErase implements warm.Eraser.
 func (s *Store) CountErase(ctx context.Context, sel warm.Selector) (e warm.Erasure, err error) {
-	if err := checkSelector(sel); err != nil {
+	if err := sel.Check(); err != nil {
 		return e, err
 	}
 	err = s.read(ctx, func(q querier) error {

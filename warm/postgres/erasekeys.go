@@ -10,6 +10,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/mention"
 )
 
 // The phases of an order. No index says who owned a key in the past, and
@@ -106,13 +107,13 @@ func (t *txn) takeSome(o *order, limit int) (taken int, err error) {
 	}
 	prints := make([]footprint, len(keys))
 	var drop memoryDrops
-	whole := newSubject(warm.Selector{Tenant: o.Selector.Tenant})
+	whole := mention.New(warm.Selector{Tenant: o.Selector.Tenant})
 	for i, k := range keys {
 		if prints[i], err = readFootprint(t.ctx, t.conn, o.Selector, k); err != nil {
 			return 0, err
 		}
 		if prints[i].whole && !seen[i] {
-			whole.add(k)
+			whole.Add(k)
 		}
 		if prints[i].whole && prints[i].kid != 0 {
 			drop.add(prints[i].kid, []byte{}, 0)

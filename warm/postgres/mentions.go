@@ -1,108 +1,20 @@
 package postgres
 
 import (
-	"bytes"
-	"encoding/json"
-	"strings"
-
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/mention"
 )
-
-// subject is what an erasure looks for: what its selector takes, and keys with
-// all that anybody had there.
-type subject struct {
-	selector warm.Selector
-	keys     map[tiering.Key]struct{}
-	ids      map[string]struct{}
-}
-
-func newSubject(selector warm.Selector) *subject {
-	return &subject{selector: selector, keys: map[tiering.Key]struct{}{}, ids: map[string]struct{}{}}
-}
-
-func (s *subject) add(k tiering.Key) {
-	s.keys[k] = struct{}{}
-	s.ids[k.ID] = struct{}{}
-}
-
-// has reports whether the key of that owner is the subject's.
-func (s *subject) has(key tiering.Key, user string) bool {
-	if s.selector.Takes(key, user) {
-		return true
-	}
-	_, ok := s.keys[key]
-	return ok
-}
-
-// said reports whether an answer names the subject. An answer is the router's,
-// and may tell of keys that its heads do not; any string in it counts, in
-// whatever place: a replay too few costs less than a name that stays.
-func (s *subject) said(answer []byte) bool {
-	if len(answer) == 0 {
-		return false
-	}
-	if eachWord(answer, s.named) {
-		return true
-	}
-	// What is not JSON counts by its bytes.
-	sel := s.selector
-	word := []byte(sel.ID + sel.Prefix + sel.User)
-	return len(word) > 0 && !json.Valid(answer) && bytes.Contains(answer, word)
-}
-
-// eachWord calls fn with the strings in JSON until it is true, and reports
-// whether it was.
-func eachWord(answer []byte, fn func(string) bool) bool {
-	if len(answer) == 0 {
-		return false
-	}
-	d := json.NewDecoder(bytes.NewReader(answer))
-	d.UseNumber()
-	for {
-		tok, err := d.Token()
-		if err != nil {
-			return false
-		}
-		if word, ok := tok.(string); ok && fn(word) {
-			return true
-		}
-	}
-}
-
-func (s *subject) named(word string) bool {
-	switch sel := s.selector; {
-	case sel.User != "" && word == sel.User, sel.ID != "" && word == sel.ID, sel.Prefix != "" && strings.HasPrefix(word, sel.Prefix):
-		return true
-	}
-	_, ok := s.ids[word]
-	return ok
-}
-
-func (s *subject) inResult(r *warm.Result) bool {
-	return s.has(r.Head.Key, r.Head.User) || s.said(r.Answer)
-}
-
-func (s *subject) inResults(all [][]warm.Result) bool {
-	for i := range all {
-		for j := range all[i] {
-			if s.inResult(&all[i][j]) {
-				return true
-			}
-		}
-	}
-	return false
-}
 
 // blank encodes a batch's results with nothing but the outcome of those that
 // mention the subject.
-func (s *subject) blank(all [][]warm.Result) []byte {
+func blank(s *mention.Subject, all [][]warm.Result) []byte {
 	var e column.Encoder
 	e.Byte(formResults)
-	e.Blanked(all, s.inResult)
+	e.Blanked(all, s.InResult)
 	return e.B
 }
 
@@ -111,7 +23,7 @@ func (s *subject) blank(all [][]warm.Result) []byte {
 // nothing.
 type look struct {
 	met     map[tiering.Key]struct{}
-	watched *subject
+	watched *mention.Subject
 	shared  map[string]struct{} // ids
 }
 
@@ -125,21 +37,21 @@ func (l *look) share(k tiering.Key) {
 	if l == nil {
 		return
 	}
-	if _, ok := l.watched.keys[k]; ok {
+	if _, ok := l.watched.Keys[k]; ok {
 		l.shared[k.ID] = struct{}{}
 	}
 }
 
 // shareResults notes the keys in results that are not the user's.
 func (l *look) shareResults(all [][]warm.Result) {
-	if l == nil || len(l.watched.keys) == 0 {
+	if l == nil || len(l.watched.Keys) == 0 {
 		return
 	}
 	for _, rows := range all {
 		for i := range rows {
 			l.share(rows[i].Head.Key)
-			eachWord(rows[i].Answer, func(word string) bool {
-				if _, ok := l.watched.ids[word]; ok {
+			mention.EachWord(rows[i].Answer, func(word string) bool {
+				if _, ok := l.watched.IDs[word]; ok {
 					l.shared[word] = struct{}{}
 				}
 				return false
@@ -153,10 +65,10 @@ func (t *txn) startLook(o *order) (*look, error) {
 	if o.Selector.User == "" {
 		return nil, nil
 	}
-	l := &look{met: map[tiering.Key]struct{}{}, watched: newSubject(o.Selector), shared: map[string]struct{}{}}
+	l := &look{met: map[tiering.Key]struct{}{}, watched: mention.New(o.Selector), shared: map[string]struct{}{}}
 	return l, t.each(`SELECT $2::text, namespace, id FROM erasure_key WHERE erasure = $1 AND watched`, []any{o.seq, o.Selector.Tenant}, func(row pgx.Rows) error {
 		k, err := scanKey(row)
-		l.watched.add(k)
+		l.watched.Add(k)
 		return err
 	})
 }
@@ -180,7 +92,7 @@ func (t *txn) endLook(o *order, l *look) error {
 // clean takes the mentions of an order's subject out of a window of batches
 // and of one of requests. atEnd says that there is nothing behind.
 func (t *txn) clean(o *order) (cleaned, atEnd bool, err error) {
-	sub := newSubject(o.Selector)
+	sub := mention.New(o.Selector)
 	l, err := t.startLook(o)
 	if err != nil {
 		return false, false, err
@@ -211,12 +123,12 @@ func (t *txn) clean(o *order) (cleaned, atEnd bool, err error) {
 
 // cleanWhole takes what is left to mention those of a user's keys that go
 // whole: what others had there. The server picks out what may.
-func (t *txn) cleanWhole(whole *subject) error {
-	if len(whole.keys) == 0 {
+func (t *txn) cleanWhole(whole *mention.Subject) error {
+	if len(whole.Keys) == 0 {
 		return nil
 	}
-	ids := make([][]byte, 0, len(whole.ids))
-	for id := range whole.ids {
+	ids := make([][]byte, 0, len(whole.IDs))
+	for id := range whole.IDs {
 		ids = append(ids, []byte(id))
 	}
 	w := &rewrites{sub: whole}
@@ -232,7 +144,7 @@ func (t *txn) cleanWhole(whole *subject) error {
 		return err
 	}
 	// An answer may write an id in another way, so requests are all read.
-	err = t.each(`SELECT seq, tenant, result FROM request WHERE tenant = $1`, []any{whole.selector.Tenant}, func(row pgx.Rows) error {
+	err = t.each(`SELECT seq, tenant, result FROM request WHERE tenant = $1`, []any{whole.Selector.Tenant}, func(row pgx.Rows) error {
 		_, err := w.request(row)
 		return err
 	})
@@ -244,7 +156,7 @@ func (t *txn) cleanWhole(whole *subject) error {
 
 // rewrites are the rows that mention sub, as they are to be.
 type rewrites struct {
-	sub              *subject
+	sub              *mention.Subject
 	look             *look
 	seqs             []int64
 	changes, results [][]byte
@@ -264,7 +176,7 @@ func (w *rewrites) batch(seq int64, all []made, stored []byte) error {
 	kept := make([]warm.FeedChange, 0, len(all))
 	for i := range all {
 		c := &all[i].FeedChange
-		if w.sub.has(c.Key, c.User) {
+		if w.sub.Has(c.Key, c.User) {
 			w.look.meet(c.Key)
 			continue
 		}
@@ -272,14 +184,14 @@ func (w *rewrites) batch(seq int64, all []made, stored []byte) error {
 		kept = append(kept, *c)
 	}
 	w.look.shareResults(answers)
-	if len(kept) == len(all) && !w.sub.inResults(answers) {
+	if len(kept) == len(all) && !w.sub.InResults(answers) {
 		return nil
 	}
 	var packed []byte
 	if all != nil {
 		packed = encodeChanges(kept)
 	}
-	w.seqs, w.changes, w.results = append(w.seqs, seq), append(w.changes, packed), append(w.results, w.sub.blank(answers))
+	w.seqs, w.changes, w.results = append(w.seqs, seq), append(w.changes, packed), append(w.results, blank(w.sub, answers))
 	return nil
 }
 
@@ -288,10 +200,10 @@ func (w *rewrites) batch(seq int64, all []made, stored []byte) error {
 func (w *rewrites) request(row pgx.Rows) (seq int64, err error) {
 	var tenant string
 	var result []byte
-	if err := row.Scan(&seq, &tenant, &result); err != nil || tenant != w.sub.selector.Tenant {
+	if err := row.Scan(&seq, &tenant, &result); err != nil || tenant != w.sub.Selector.Tenant {
 		return seq, err
 	}
-	if answers, err := decodeStored(result); err == nil && !w.sub.inResults(answers) {
+	if answers, err := decodeStored(result); err == nil && !w.sub.InResults(answers) {
 		w.look.shareResults(answers)
 	} else {
 		w.requests = append(w.requests, seq)

@@ -9,24 +9,10 @@ import (
 	"github.com/tierd/tierd/warm/internal/column"
 )
 
-// check refuses a selector that is not exactly one thing.
-func check(s warm.Selector) error {
-	set := 0
-	for _, part := range []string{s.ID, s.Prefix, s.User} {
-		if part != "" {
-			set++
-		}
-	}
-	if set != 1 || s.Tenant == "" || (s.Namespace == "") != (s.User != "") {
-		return tiering.Invalidf("an erase takes a tenant and one of namespace and id, namespace and prefix, user")
-	}
-	return nil
-}
-
 // StartErase implements warm.Eraser. Of e it keeps the id, the selector and
 // the time; a receipt that is known fails.
 func (s *Store) StartErase(ctx context.Context, e warm.Erasure) error {
-	if err := check(e.Selector); err != nil {
+	if err := e.Selector.Check(); err != nil {
 		return err
 	}
 	return s.write(ctx, func(t *txn) error {

@@ -8,6 +8,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/mention"
 )
 
 // sweep is how far an order has come in looking for mentions of its subject.
@@ -23,19 +24,19 @@ import (
 // others had there is known when its head is looked at, in the transaction that
 // takes it. A key may have come to another owner by then.
 type sweep struct {
-	subject                    *subject
+	subject                    *mention.Subject
 	feed, idempotency, settled int64 // read up to here
 
 	// Of a user alone. They hold too much when a transaction is rolled back,
 	// which costs a look in vain.
-	watched *subject                 // keys that were the user's at any time when the sweep began
+	watched *mention.Subject         // keys that were the user's at any time when the sweep began
 	todo    map[tiering.Key]struct{} // those, and others that were met since, but for those that were taken
 	shared  map[string]struct{}      // ids of watched keys that are mentioned otherwise than as the user's
 }
 
 // meet notes a key that was mentioned as the user's.
 func (w *sweep) meet(k tiering.Key) {
-	if w != nil && w.subject.selector.User != "" {
+	if w != nil && w.subject.Selector.User != "" {
 		w.todo[k] = struct{}{}
 	}
 }
@@ -45,21 +46,21 @@ func (w *sweep) share(k tiering.Key) {
 	if w == nil {
 		return
 	}
-	if _, ok := w.watched.keys[k]; ok {
+	if _, ok := w.watched.Keys[k]; ok {
 		w.shared[k.ID] = struct{}{}
 	}
 }
 
 // shareResults notes the keys in results that are not the user's.
 func (w *sweep) shareResults(all [][]warm.Result) {
-	if w == nil || len(w.watched.keys) == 0 {
+	if w == nil || len(w.watched.Keys) == 0 {
 		return
 	}
 	for _, rows := range all {
 		for _, r := range rows {
 			w.share(r.Head.Key)
-			eachWord(r.Answer, func(word string) bool {
-				if _, ok := w.watched.ids[word]; ok {
+			mention.EachWord(r.Answer, func(word string) bool {
+				if _, ok := w.watched.IDs[word]; ok {
 					w.shared[word] = struct{}{}
 				}
 				return false
@@ -127,12 +128,12 @@ func (s *Store) EraseKeys(ctx context.Context, id string, limit int) (e warm.Era
 // beginSweep finds the keys of a user beforehand, without keeping the writer:
 // no index says who owned a key in the past.
 func (s *Store) beginSweep(ctx context.Context, sel warm.Selector) (*sweep, error) {
-	w := &sweep{subject: newSubject(sel), watched: newSubject(sel), shared: map[string]struct{}{}}
+	w := &sweep{subject: mention.New(sel), watched: mention.New(sel), shared: map[string]struct{}{}}
 	if sel.User == "" {
 		return w, nil
 	}
 	err := s.reader(ctx, func(c *conn) error { return c.ownedBy(ctx, sel, w.watched) })
-	w.todo = maps.Clone(w.watched.keys)
+	w.todo = maps.Clone(w.watched.Keys)
 	return w, err
 }
 
@@ -169,7 +170,7 @@ func (t *txn) erase(o *order, p *step, limit int) (more bool, err error) {
 		}
 		prints := make([]footprint, len(p.keys))
 		for i, k := range p.keys {
-			if prints[i], err = t.footprint(p.subject.selector, k); err != nil {
+			if prints[i], err = t.footprint(p.subject.Selector, k); err != nil {
 				return false, err
 			}
 		}
@@ -250,7 +251,7 @@ func (t *txn) comeBack(p *step) error {
 
 // erasable finds up to limit keys that are to be taken, whole or in part.
 func (t *txn) erasable(p *step, limit int) (err error) {
-	sel := p.subject.selector
+	sel := p.subject.Selector
 	if sel.User == "" {
 		p.keys, err = t.selected(context.Background(), sel, "", limit)
 		return err
@@ -278,18 +279,18 @@ func (t *txn) erasable(p *step, limit int) (err error) {
 // whole: what others had there. It reads all there is when there may be any:
 // for keys of which the sweep saw some, or that it did not watch.
 func (t *txn) cleanWhole(p *step, prints []footprint) error {
-	if p.subject.selector.User == "" {
+	if p.subject.Selector.User == "" {
 		return nil
 	}
-	whole := newSubject(warm.Selector{Tenant: p.subject.selector.Tenant})
+	whole := mention.New(warm.Selector{Tenant: p.subject.Selector.Tenant})
 	for i, k := range p.keys {
-		_, watched := p.watched.keys[k]
+		_, watched := p.watched.Keys[k]
 		_, shared := p.shared[k.ID]
 		if prints[i].whole && (shared || !watched) {
-			whole.add(k)
+			whole.Add(k)
 		}
 	}
-	if len(whole.keys) == 0 {
+	if len(whole.Keys) == 0 {
 		return nil
 	}
 	const end = 1<<63 - 1

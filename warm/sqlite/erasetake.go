@@ -125,7 +125,7 @@ func (t *txn) erased(o *order) error {
 
 // CountErase implements warm.Eraser.
 func (s *Store) CountErase(ctx context.Context, sel warm.Selector) (e warm.Erasure, err error) {
-	if err := check(sel); err != nil {
+	if err := sel.Check(); err != nil {
 		return e, err
 	}
 	e.Selector = sel

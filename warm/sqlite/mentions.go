@@ -1,117 +1,29 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"database/sql/driver"
-	"encoding/json"
-	"strings"
 
-	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/mention"
 )
-
-// subject is what an erasure looks for: what its selector takes, and keys with
-// all that anybody had there.
-type subject struct {
-	selector warm.Selector
-	keys     map[tiering.Key]struct{}
-	ids      map[string]struct{} // of keys
-}
-
-func newSubject(selector warm.Selector) *subject {
-	return &subject{selector: selector, keys: map[tiering.Key]struct{}{}, ids: map[string]struct{}{}}
-}
-
-func (s *subject) add(k tiering.Key) {
-	s.keys[k] = struct{}{}
-	s.ids[k.ID] = struct{}{}
-}
-
-// has reports whether the key of that owner is the subject's.
-func (s *subject) has(key tiering.Key, user string) bool {
-	if s.selector.Takes(key, user) {
-		return true
-	}
-	_, ok := s.keys[key]
-	return ok
-}
 
 // needle is what every stored mention of the subject holds, nil when there is
 // no such thing: of a user others' mentions of his keys are looked at too.
-func (s *subject) needle() []byte {
-	if s.selector.User != "" {
+func needle(s *mention.Subject) []byte {
+	if s.Selector.User != "" {
 		return nil
 	}
-	return []byte(s.selector.ID + s.selector.Prefix)
-}
-
-// said reports whether an answer names the subject. An answer is the router's,
-// and may tell of keys that its heads do not; any string in it counts, in
-// whatever place: a replay too few costs less than a name that stays.
-func (s *subject) said(answer []byte) bool {
-	if len(answer) == 0 {
-		return false
-	}
-	if eachWord(answer, s.named) {
-		return true
-	}
-	// What is not JSON counts by its bytes.
-	sel := s.selector
-	word := []byte(sel.ID + sel.Prefix + sel.User)
-	return len(word) > 0 && !json.Valid(answer) && bytes.Contains(answer, word)
-}
-
-// eachWord calls fn with the strings in JSON until it is true, and reports
-// whether it was.
-func eachWord(answer []byte, fn func(string) bool) bool {
-	if len(answer) == 0 {
-		return false
-	}
-	d := json.NewDecoder(bytes.NewReader(answer))
-	d.UseNumber()
-	for {
-		tok, err := d.Token()
-		if err != nil {
-			return false
-		}
-		if word, ok := tok.(string); ok && fn(word) {
-			return true
-		}
-	}
-}
-
-func (s *subject) named(word string) bool {
-	switch sel := s.selector; {
-	case sel.User != "" && word == sel.User, sel.ID != "" && word == sel.ID, sel.Prefix != "" && strings.HasPrefix(word, sel.Prefix):
-		return true
-	}
-	_, ok := s.ids[word]
-	return ok
-}
-
-func (s *subject) inResult(r *warm.Result) bool {
-	return s.has(r.Head.Key, r.Head.User) || s.said(r.Answer)
-}
-
-func (s *subject) inResults(all [][]warm.Result) bool {
-	for i := range all {
-		for j := range all[i] {
-			if s.inResult(&all[i][j]) {
-				return true
-			}
-		}
-	}
-	return false
+	return []byte(s.Selector.ID + s.Selector.Prefix)
 }
 
 // blank encodes a batch's results for its feed entry, with nothing but the
 // outcome of those that mention the subject.
-func (s *subject) blank(all [][]warm.Result) []byte {
+func blank(s *mention.Subject, all [][]warm.Result) []byte {
 	var e column.Encoder
 	e.Byte(codecForm)
-	e.Blanked(all, s.inResult)
+	e.Blanked(all, s.InResult)
 	return e.B
 }
 
@@ -124,9 +36,9 @@ type rewritten struct {
 // cleanFeed takes the mentions of sub out of the feed entries in (after, to].
 // The entries stay, without changes if need be, so that positions have no
 // gaps. A sweep, if there is one, learns of the keys.
-func (t *txn) cleanFeed(sub *subject, after, to int64, w *sweep) (cleaned bool, err error) {
+func (t *txn) cleanFeed(sub *mention.Subject, after, to int64, w *sweep) (cleaned bool, err error) {
 	var todo []rewritten
-	needle := sub.needle()
+	needle := needle(sub)
 	err = t.each(context.Background(), `SELECT pos, changes, results FROM feed WHERE pos > ?1 AND pos <= ?2
 		AND (?3 IS NULL OR instr(changes, ?3) > 0 OR instr(results, ?3) > 0)`, []any{after, to, orNull(needle)}, func(v []driver.Value) error {
 		changes, err := decodeChanges(blob(v[1]))
@@ -139,7 +51,7 @@ func (t *txn) cleanFeed(sub *subject, after, to int64, w *sweep) (cleaned bool, 
 		}
 		kept := make([]warm.FeedChange, 0, len(changes))
 		for _, c := range changes {
-			if !sub.has(c.Key, c.User) {
+			if !sub.Has(c.Key, c.User) {
 				kept = append(kept, c)
 				w.share(c.Key)
 			} else {
@@ -147,8 +59,8 @@ func (t *txn) cleanFeed(sub *subject, after, to int64, w *sweep) (cleaned bool, 
 			}
 		}
 		w.shareResults(results)
-		if len(kept) < len(changes) || sub.inResults(results) {
-			todo = append(todo, rewritten{row: num(v[0]), changes: encodeChanges(kept), results: sub.blank(results)})
+		if len(kept) < len(changes) || sub.InResults(results) {
+			todo = append(todo, rewritten{row: num(v[0]), changes: encodeChanges(kept), results: blank(sub, results)})
 		}
 		return nil
 	})
@@ -164,7 +76,7 @@ func (t *txn) cleanFeed(sub *subject, after, to int64, w *sweep) (cleaned bool, 
 }
 
 // cleanSettled blanks the mentions of sub in batches without a feed entry.
-func (t *txn) cleanSettled(sub *subject, after, to int64, w *sweep) (cleaned bool, err error) {
+func (t *txn) cleanSettled(sub *mention.Subject, after, to int64, w *sweep) (cleaned bool, err error) {
 	var todo []rewritten
 	err = t.each(context.Background(), `SELECT seq, results FROM settled WHERE seq > ? AND seq <= ? AND results IS NOT NULL`, []any{after, to},
 		func(v []driver.Value) error {
@@ -172,8 +84,8 @@ func (t *txn) cleanSettled(sub *subject, after, to int64, w *sweep) (cleaned boo
 			if err != nil {
 				return err
 			}
-			if sub.inResults(results) {
-				todo = append(todo, rewritten{row: num(v[0]), results: sub.blank(results)})
+			if sub.InResults(results) {
+				todo = append(todo, rewritten{row: num(v[0]), results: blank(sub, results)})
 			}
 			w.shareResults(results)
 			return nil
@@ -195,11 +107,11 @@ const requestsIn = `SELECT seq, result FROM idempotency WHERE seq > ? AND seq <=
 
 // cleanIdempotency drops the rows whose results mention sub: such a request,
 // sent once more, is a new one.
-func (t *txn) cleanIdempotency(sub *subject, after, to int64, w *sweep) (cleaned bool, err error) {
+func (t *txn) cleanIdempotency(sub *mention.Subject, after, to int64, w *sweep) (cleaned bool, err error) {
 	var todo []int64
-	err = t.each(context.Background(), requestsIn, []any{after, to, sub.selector.Tenant}, func(v []driver.Value) error {
+	err = t.each(context.Background(), requestsIn, []any{after, to, sub.Selector.Tenant}, func(v []driver.Value) error {
 		results, err := decodeStored(blob(v[1]))
-		if err != nil || sub.inResults(results) {
+		if err != nil || sub.InResults(results) {
 			todo = append(todo, num(v[0])) // what can not be read may hold anything
 			return nil
 		}

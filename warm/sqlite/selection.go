@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/mention"
 )
 
 // selected returns up to limit keys of an id or a prefix above after that have
@@ -32,9 +33,9 @@ func (c *conn) selected(ctx context.Context, sel warm.Selector, after string, li
 }
 
 // ownedBy adds the keys whose head or any version row is the user's.
-func (c *conn) ownedBy(ctx context.Context, sel warm.Selector, to *subject) error {
+func (c *conn) ownedBy(ctx context.Context, sel warm.Selector, to *mention.Subject) error {
 	add := func(v []driver.Value) error {
-		to.add(tiering.Key{Tenant: sel.Tenant, Namespace: text(v[0]), ID: string(blob(v[1]))})
+		to.Add(tiering.Key{Tenant: sel.Tenant, Namespace: text(v[0]), ID: string(blob(v[1]))})
 		return nil
 	}
 	if err := c.each(ctx, headsOf, []any{sel.Tenant, sel.User, int64(-1)}, add); err != nil {
@@ -61,11 +62,11 @@ const headsOf = `SELECT n.name, h.id FROM namespace n CROSS JOIN head h ON h.ns 
 // eachSelected calls fn for every key that an erase would take.
 func (c *conn) eachSelected(ctx context.Context, sel warm.Selector, fn func(tiering.Key) error) error {
 	if sel.User != "" {
-		owned := newSubject(sel)
+		owned := mention.New(sel)
 		if err := c.ownedBy(ctx, sel, owned); err != nil {
 			return err
 		}
-		for key := range owned.keys {
+		for key := range owned.Keys {
 			if err := fn(key); err != nil {
 				return err
 			}
