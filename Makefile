@@ -32,6 +32,10 @@ UNRACED  := modernc.org/sqlite/lib modernc.org/libc/... modernc.org/memory githu
 RACE     := -race $(UNRACED:%=-gcflags=%=-race=false)
 # Packages tested side by side. Two keeps the race detector within 2 cores.
 P        ?= 2
+# Whether everything is tested: then the longest packages begin, so that none of them
+# runs alone at the end, and what is not for the race detector runs beside them.
+WHOLE     = $(filter ./...,$(PKG))
+LONGEST  := ./warm/postgres ./tiering/lifecycle ./router
 
 .DEFAULT_GOAL := help
 
@@ -45,8 +49,9 @@ build: ## Build bin/tierd
 
 .PHONY: test
 test: ## Start Redis, PostgreSQL and S3 servers and run all tests with the race detector (PKG=./hot/... for some)
-	$(if $(filter ./...,$(PKG)),$(GO) test -count=1 -timeout=14m -run='^(TestMachine|TestAYear|TestWrappedWarmConforms)$$' ./tiering/lifecycle ./internal/telemetry)
-	GO=$(GO) scripts/test $(RACE) -count=1 -timeout=14m -p=$(P) $(PKG)
+	$(if $(WHOLE),$(GO) test -count=1 -timeout=14m -run='^(TestMachine|TestAYear|TestWrappedWarmConforms)$$' ./tiering/lifecycle ./internal/telemetry & unraced=$$!;) \
+	GO=$(GO) scripts/test $(RACE) -count=1 -timeout=14m -p=$(P) $(if $(WHOLE),$(LONGEST)) $(PKG); raced=$$?; \
+	$(if $(WHOLE),wait $$unraced &&) exit $$raced
 
 .PHONY: quick
 quick: ## Run all tests without the race detector, cached
