@@ -57,6 +57,14 @@ func TestAContextRecallsForItsUser(t *testing.T) {
 			t.Errorf("%s recalls %v: %s", id, ids, all)
 		}
 	}
+	line, err := n.Sessions().Timeline(t.Context(), "s-ada", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := line.Items[len(line.Items)-1]
+	if told := string(last.Data); last.What != "recalled" || !strings.Contains(told, `"query":"window seat on a plane"`) || !strings.Contains(told, `"id":"hers"`) || strings.Contains(told, `"his"`) {
+		t.Errorf("the timeline ends with %s %s", last.What, last.Data)
+	}
 	// A key of one namespace recalls from none other, and is told when it asks to.
 	limited := n.As(tiering.Principal{Tenant: tiering.DefaultTenant, Scope: tiering.Scope{Namespaces: []string{tiering.SessionNamespace, "other"}}}).Sessions()
 	got, err := context(limited, "s-ada", tiering.ContextOptions{Recall: "window seat"})

@@ -76,17 +76,18 @@ var _ tiering.Service = (*Router)(nil)
 // core is what all views of a router share.
 type core struct {
 	Config
-	remote    warm.Remote // warm, where it can be away; else nil
-	queue     *queue
-	flights   flights
-	epochs    epochs
-	policies  policyCache
-	watchers  *feedReader
-	started   time.Time
-	slides    slides
-	summaries summaries
-	warmTime  warmClock
-	hotJudge  soundness.Breaker
+	remote      warm.Remote // warm, where it can be away; else nil
+	queue       *queue
+	flights     flights
+	epochs      epochs
+	policies    policyCache
+	watchers    *feedReader
+	started     time.Time
+	slides      slides
+	summaries   summaries
+	recallNotes recallNotes
+	warmTime    warmClock
+	hotJudge    soundness.Breaker
 
 	closing    context.Context
 	close      context.CancelFunc

@@ -107,6 +107,7 @@ type standingSession struct {
 	head    warm.Head // of the document
 	doc     sessionDoc
 	version int64
+	now     time.Time // warm's, when it was read
 }
 
 // find reads a session that the principal may see.
@@ -129,7 +130,7 @@ func (s sessions) find(ctx context.Context, id string) (*standingSession, error)
 		return nil, noSession() // deleted in between
 	}
 	s.used(ctx, id, cur.Head)
-	out := &standingSession{log: cur.Head, head: got.head, version: got.head.Version}
+	out := &standingSession{log: cur.Head, head: got.head, version: got.head.Version, now: cur.Now}
 	return out, decodeDoc(got.body, &out.doc)
 }
 

@@ -44,10 +44,14 @@ func (s sessions) contextOf(ctx context.Context, id string, o tiering.ContextOpt
 	if err != nil {
 		return nil, err
 	}
-	return window.Fit(events, window.Options{
+	fitted, err := window.Fit(events, window.Options{
 		Recalled: recalled, Summarise: s.summarise(ctx, id, at),
 		Budget: o.Budget, KeepTurns: o.KeepTurns, Shorten: o.Shorten, Shape: window.Shape(o.Shape), Count: count, Skipped: at.doc.Skipped, Unread: unread,
 	})
+	if err == nil && fitted.Recalled != nil {
+		s.noteRecall(id, at, o.Recall, fitted.Recalled)
+	}
+	return fitted, err
 }
 
 // contextEvents are the newest events of a session in order, without those that

@@ -138,6 +138,9 @@ func (s sessions) export(ctx context.Context, id string) (*tiering.SessionExport
 		return nil, err
 	}
 	out.Summaries = made.Summaries
+	if out.Recalls, err = s.recallsOf(ctx, id); err != nil {
+		return nil, err
+	}
 	whole, err := encodeDoc(out)
 	if err != nil {
 		return nil, err

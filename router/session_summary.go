@@ -151,31 +151,44 @@ func (s sessions) makeSummary(ctx context.Context, id string, at *standingSessio
 // storeSummary puts a summary into the session that it is of, unless that ended: one
 // that has its id by then is another.
 func (s sessions) storeSummary(ctx context.Context, id string, at *standingSession, m tiering.SessionSummary, extends int64) error {
-	c, err := s.partChange(ctx, id, "", summaryPart, "summarise", nil, tiering.SessionWrite{})
-	if err != nil {
-		return err
-	}
 	now, err := s.Warm.Now(ctx)
 	if err != nil {
 		return tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 	}
 	m.MadeAt = now.UTC()
+	return s.ownPart(ctx, id, at, summaryPart, func(stored []byte) (any, error) {
+		var d summaryDoc
+		if stored != nil {
+			if err := decodeDoc(stored, &d); err != nil {
+				return nil, err
+			}
+		}
+		d.put(m, extends)
+		return d, nil
+	})
+}
+
+// ownPart changes a part that the node itself keeps of a session, in the life of it that
+// was read: a session that has the id by then is another. change is given what is
+// stored, nil for nothing.
+func (s sessions) ownPart(ctx context.Context, id string, at *standingSession, part string, change func(stored []byte) (any, error)) error {
+	c, err := s.partChange(ctx, id, "", part, part, nil, tiering.SessionWrite{})
+	if err != nil {
+		return err
+	}
 	return c.commit(ctx, func(t *sessionTx) error {
 		if !t.log.CreatedAt.Equal(at.log.CreatedAt) {
 			return noSession()
 		}
-		var d summaryDoc
-		if cur, ok := t.parts[summaryPart]; ok {
-			if cur.Body == nil {
-				return errBaseInCold
-			}
-			if err := decodeDoc(cur.Body, &d); err != nil {
-				return err
-			}
+		cur, ok := t.parts[part]
+		if ok && cur.Body == nil {
+			return errBaseInCold
 		}
-		d.put(m, extends)
-		body, err := encodeDoc(d)
-		t.put[summaryPart] = body
+		next, err := change(cur.Body)
+		if err != nil {
+			return err
+		}
+		t.put[part], err = encodeDoc(next)
 		return err
 	})
 }

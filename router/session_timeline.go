@@ -11,7 +11,8 @@ import (
 )
 
 // Timeline returns what happened to a session: its log, and between the entries
-// the versions of state and attributes with what they changed.
+// the versions of state and attributes with what they changed, and what contexts
+// recalled for it.
 func (s sessions) Timeline(ctx context.Context, id string, o *tiering.EntriesOptions) (*tiering.Timeline, error) {
 	out, err := s.timeline(ctx, id, orZero(o))
 	return out, tiering.Wrap(err, "timeline", "", s.docKey(id))
@@ -41,6 +42,21 @@ func (s sessions) timeline(ctx context.Context, id string, o tiering.EntriesOpti
 	if err != nil {
 		return nil, err
 	}
+	recalls, err := s.recallsOf(ctx, id)
+	if err != nil {
+		return nil, err
+	}
+	for _, r := range recalls {
+		if !r.Time.After(from) || !to.IsZero() && r.Time.After(to) {
+			continue
+		}
+		data, err := encodeDoc(r)
+		if err != nil {
+			return nil, err
+		}
+		versions = append(versions, tiering.TimelineItem{Time: r.Time, What: "recalled", Data: data})
+	}
+	slices.SortStableFunc(versions, func(a, b tiering.TimelineItem) int { return a.Time.Compare(b.Time) })
 	out := &tiering.Timeline{Items: []tiering.TimelineItem{}, More: page.More}
 	for _, e := range page.Entries {
 		for len(versions) > 0 && versions[0].Time.Before(e.Time) {

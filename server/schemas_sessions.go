@@ -62,12 +62,14 @@ func sessionSchemas(c map[string]*huma.Schema) {
 		may("model_to", "The last entry that the model's summary covers; what lies behind is extractive. Absent: all of it is.", integer(1)), may("reason", "Why a model that is configured did not make all of it.", str()))
 	c["SessionSummary"] = object("A summary of the oldest turns that a model made.", must("from", "The first entry.", integer(1)), must("to", "The last.", integer(1)), must("text", "The summary.", str()),
 		must("made_at", "When.", instant()), may("skipped", "What resumes had gone back over.", list(ref("Omitted"))))
+	c["SessionRecall"] = object("What a context recalled for a session.", must("time", "When.", instant()), must("query", "Its first 200 characters.", str()), must("memories", "Best first.", list(ref("RecalledMemory"))),
+		may("left_out", "Recalled, and did not fit.", integer(0)), may("partial", "A way of looking could not take part.", boolean()))
 	c["ContextRecall"] = object("Recalled memories of a context.", must("memories", "Best first.", list(ref("RecalledMemory"))), must("tokens", "Of the context's, what their message takes.", integer(0)),
 		may("left_out", "Recalled, and did not fit.", integer(0)), may("partial", "A way of looking could not take part.", boolean()), may("reason", "Which, and why.", str()))
 	c["RecalledMemory"] = object("A memory that a context holds.", must("namespace", "Its namespace.", str()), must("id", "Its id.", str()),
 		must("version", "Its version.", integer(1)), must("score", "Of the recall.", number()))
-	c["TimelineItem"] = object("An event or a version.", must("time", "When.", instant()), must("what", "What.", enum("event", "version", "created", "resumed", "checkpoint", "step")),
-		may("seq", "Of an entry of the log.", integer(1)), may("data", "The entry.", anyJSON()), may("version", "Of state and attributes.", integer(1)),
+	c["TimelineItem"] = object("An event, a version, or what a context recalled.", must("time", "When.", instant()), must("what", "What.", enum("event", "version", "recalled", "created", "resumed", "checkpoint", "step")),
+		may("seq", "Of an entry of the log.", integer(1)), may("data", "The entry, or what was recalled: a SessionRecall.", anyJSON()), may("version", "Of state and attributes.", integer(1)),
 		may("diff", "What it changed, as a JSON patch.", ref("JSONPatch")))
 	c["Timeline"] = object("What happened to a session.", must("items", "In order.", list(ref("TimelineItem"))), may("more", "Go on with after.", boolean()))
 	c["Checkpoint"] = object("A named state and place in the log.", checkpointProperties()...)
@@ -87,7 +89,8 @@ func sessionSchemas(c map[string]*huma.Schema) {
 		must("expires_at", "Until when.", instant()))
 	c["SessionExport"] = object("A whole session.", must("session", "The session.", ref("Session")), may("ttl", "Its sliding life.", str()), must("events", "Its log.", list(ref("Entry"))),
 		may("skipped", "What resumes went back over.", list(ref("Omitted"))), may("checkpoints", "Its checkpoints.", list(ref("CheckpointExport"))), may("steps", "Its steps.", list(ref("Step"))),
-		may("summaries", "Those that a model made. An import leaves them out.", list(ref("SessionSummary"))))
+		may("summaries", "Those that a model made. An import leaves them out.", list(ref("SessionSummary"))),
+		may("recalls", "The newest 40 for its contexts. An import leaves them out.", list(ref("SessionRecall"))))
 }
 
 func checkpointProperties() []property {

@@ -94,7 +94,7 @@ func sessionOperations() []*operation {
 		},
 		{
 			id: "sessionTimeline", method: http.MethodGet, path: sessionPath + "/timeline", tag: "sessions", summary: "What happened to a session, in order",
-			about: "Events, checkpoints and steps, and between them the versions of state and attributes with what they changed.",
+			about: "Events, checkpoints and steps, and between them the versions of state and attributes with what they changed, and what contexts recalled for it (recall=; of these the newest 40 are kept, and are there 5 s later at the latest where another daemon answered the context). Calls of /v1/recall are of no session, and not in it.",
 			query: []param{{name: "after", about: "Behind this sequence number.", schema: integer(0), example: 120}, limitParam},
 			answers: []answer{{http.StatusOK, "The timeline.", nil, jsonOf("Timeline", map[string]any{"items": []any{
 				map[string]any{"time": "2026-01-31T12:00:00Z", "what": "event", "seq": 2, "data": map[string]any{"role": "user"}}}})}},

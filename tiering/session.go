@@ -19,7 +19,7 @@ const OwnNamespaces = "tierd."
 const (
 	SessionNamespace       = "tierd.sessions" // id: the session's; body: its attributes and state
 	SessionEventsNamespace = "tierd.events"   // id: the session's; the log. Its head is the session's life
-	SessionPartsNamespace  = "tierd.parts"    // id: the session's, a slash and the part: lease, checkpoints, steps, summaries
+	SessionPartsNamespace  = "tierd.parts"    // id: the session's, a slash and the part: lease, checkpoints, steps, summaries, recalls
 	UserStateNamespace     = "tierd.users"    // id: the user's name escaped; state with the scope user:
 	AppStateNamespace      = "tierd.apps"     // id: the app's name escaped; state with the scope app:
 )
@@ -257,6 +257,9 @@ type SessionExport struct {
 	// Summaries are those that a model made. An import leaves them out: they are made
 	// again.
 	Summaries []SessionSummary `json:"summaries,omitempty"`
+	// Recalls are the newest ones for its contexts. An import leaves them out: they
+	// were not for the session that it makes.
+	Recalls []SessionRecall `json:"recalls,omitempty"`
 }
 
 // CheckpointExport is a checkpoint with its state.
@@ -273,11 +276,12 @@ type Timeline struct {
 	More  bool           `json:"more,omitempty"` // go on with After the last seq
 }
 
-// TimelineItem is an event or a version.
+// TimelineItem is an event, a version, or what a context recalled.
 type TimelineItem struct {
 	Time time.Time `json:"time"`
-	What string    `json:"what"` // event, version, created, resumed, checkpoint or step
-	// Seq and Data are of entries of the log.
+	What string    `json:"what"` // event, version, recalled, created, resumed, checkpoint or step
+	// Seq and Data are of entries of the log; Data alone of a recall, a
+	// SessionRecall. The newest 40 recalls of a session are kept.
 	Seq  int64           `json:"seq,omitempty"`
 	Data json.RawMessage `json:"data,omitempty"`
 	// Version, and the JSON patch from the one before, are of state and
@@ -348,6 +352,15 @@ type SessionSummary struct {
 	MadeAt time.Time `json:"made_at"`
 	// Skipped is what resumes had gone back over within From and To.
 	Skipped []Omitted `json:"skipped,omitempty"`
+}
+
+// SessionRecall is what a context recalled for a session, without the memories' text.
+type SessionRecall struct {
+	Time     time.Time        `json:"time"`
+	Query    string           `json:"query"` // its first 200 characters
+	Memories []RecalledMemory `json:"memories"`
+	LeftOut  int              `json:"left_out,omitempty"`
+	Partial  bool             `json:"partial,omitempty"`
 }
 
 // ContextRecall tells recalled memories from what was said.

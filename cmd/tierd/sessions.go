@@ -121,7 +121,7 @@ type sessionsTimelineCommand struct {
 }
 
 func (*sessionsTimelineCommand) Help() string {
-	return "Events, checkpoints and steps, and between them what changed of state and attributes.\n\n" + examples("tierd sessions timeline s1")
+	return "Events, checkpoints and steps, and between them what changed of state and attributes, and what contexts recalled.\n\n" + examples("tierd sessions timeline s1")
 }
 
 func (c *sessionsTimelineCommand) Run(ctx context.Context, p *process) error {
@@ -139,7 +139,7 @@ func (c *sessionsTimelineCommand) Run(ctx context.Context, p *process) error {
 		if i.What == "version" {
 			text = fmt.Sprintf("%s  %-10s  %d  %s", stamp(i.Time), i.What, i.Version, i.Diff)
 		} else {
-			last = i.Seq
+			last = max(last, i.Seq)
 		}
 		if err := p.printf("%s\n", text); err != nil {
 			return err
