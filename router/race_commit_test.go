@@ -3,6 +3,7 @@ package router
 import (
 	"context"
 	"database/sql"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"testing"
@@ -185,6 +186,62 @@ func TestRaceR20CounterWithRetries(t *testing.T) {
 		}
 		if len(answered) != writers {
 			return violatedf("%d writers were told %d different values", writers, len(answered))
+		}
+		return nil
+	})
+}
+
+// Writers of a log who try again under the same key, some after they gave up in line,
+// are in it once each, and are told where.
+func TestRaceR20AppendsWithRetries(t *testing.T) {
+	const writers = 64
+	race(t, setup{warm: forgetful}, func(w *world) error {
+		w.put("other", `1`)
+		release := w.blockQueue()
+		add := func(ctx context.Context, i int) func() (*tiering.Appended, error) {
+			return call(w, func() (*tiering.Appended, error) {
+				return w.writer.Append(ctx, logs, "l", []json.RawMessage{json.RawMessage(fmt.Sprint(i))}, &tiering.AppendOptions{IdempotencyKey: fmt.Sprint("writer-", i)})
+			})
+		}
+		ctx, timeout := context.WithCancel(w.ctx)
+		tries, impatient := map[int][]func() (*tiering.Appended, error){}, map[int]func() (*tiering.Appended, error){}
+		for i := range writers {
+			if i%2 == 0 {
+				impatient[i] = add(ctx, i)
+			} else {
+				tries[i] = append(tries[i], add(w.ctx, i))
+			}
+		}
+		w.inLine(writers)
+		timeout()
+		for i, first := range impatient {
+			if _, err := first(); err == nil {
+				w.Fatal("a call that timed out in line succeeded")
+			}
+			tries[i] = append(tries[i], add(w.ctx, i))
+		}
+		w.inLine(writers + len(impatient))
+		release()
+		told := map[int64]int{}
+		for i, all := range tries {
+			for _, try := range all {
+				a, err := try()
+				w.no(err)
+				told[a.FirstSeq] = i
+			}
+			again, err := add(w.ctx, i)() // also long after
+			w.no(err)
+			told[again.FirstSeq] = i
+		}
+		page, err := w.r.Entries(w.ctx, logs, "l", &tiering.EntriesOptions{Limit: 1000})
+		w.no(err)
+		if len(page.Entries) != writers || len(told) != writers {
+			return violatedf("%d writers made %d entries, and were told of %d", writers, len(page.Entries), len(told))
+		}
+		for n, e := range page.Entries {
+			if i, ok := told[e.Seq]; e.Seq != int64(n+1) || !ok || string(e.Data) != fmt.Sprint(i) {
+				return violatedf("entry %d is %d, %s; its writer is %d", n+1, e.Seq, e.Data, i)
+			}
 		}
 		return nil
 	})

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"net/url"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -120,9 +121,26 @@ func TestRaceR09APollerMissesALateCommit(t *testing.T) {
 	})
 }
 
+// ordered reports whether what was told ends with the versions 1 to n of k, in order.
+func ordered(told string, n int) bool {
+	var want []string
+	for v := range n {
+		want = append(want, fmt.Sprintf("k@%d", v+1))
+	}
+	return strings.HasSuffix(told, strings.Join(want, " "))
+}
+
 func TestRaceR24OrderOfTransactionIDs(t *testing.T) {
+	t.Run("a document", func(t *testing.T) { orderOfTransactionIDs(t, 1) })
+	t.Run("a log", func(t *testing.T) { orderOfTransactionIDs(t, 3) })
+}
+
+// orderOfTransactionIDs has two writers of one key, each with a run of rows: a log's
+// entries where there are several.
+func orderOfTransactionIDs(t *testing.T, rows int) {
 	raced(t, func(t *testing.T, naive bool) bool {
 		s, _ := fresh(t)
+		run := slices.Repeat([]warm.Row{putRow(`2`)}, rows)
 		finish := pausing(t, s, `SELECT pg_current_xact_id()`, nil, func(tx *txn) error {
 			names, err := s.numbered(tx.ctx, []tiering.Key{noteKey("k")})
 			if err != nil {
@@ -133,8 +151,8 @@ func TestRaceR24OrderOfTransactionIDs(t *testing.T) {
 			if err != nil {
 				return err
 			}
-			change := warm.Change{Key: noteKey("k"), Rows: []warm.Row{putRow(`2`)}}
-			results, err := st.apply(&change, []packed{{bytes: []byte(`2`)}})
+			change := warm.Change{Key: noteKey("k"), Rows: run}
+			results, err := st.apply(&change, slices.Repeat([]packed{{bytes: []byte(`2`)}}, rows))
 			if err != nil {
 				return err
 			}
@@ -142,7 +160,9 @@ func TestRaceR24OrderOfTransactionIDs(t *testing.T) {
 			st.queue(b, uuid.New(), [][]warm.Result{results}, false)
 			return tx.conn.SendBatch(tx.ctx, b).Close()
 		})
-		mustPut(t, s, "k", `1`)
+		if _, err := commitOne(s, warm.Change{Key: noteKey("k"), Rows: run}); err != nil {
+			t.Fatal(err)
+		}
 		finish()
 		if err := s.Settle(t.Context()); err != nil {
 			t.Fatal(err)
@@ -152,11 +172,16 @@ func TestRaceR24OrderOfTransactionIDs(t *testing.T) {
 			query = `SELECT seq, changes FROM batch ORDER BY xmin::text::bigint`
 		}
 		all, _ := s.told(t, query)
-		return strings.HasSuffix(all, "k@1 k@2")
+		return ordered(all, 2*rows)
 	})
 }
 
 func TestRaceR25AnOpenTransactionInAnotherDatabase(t *testing.T) {
+	t.Run("a document", func(t *testing.T) { openTransactionElsewhere(t, 1) })
+	t.Run("a log", func(t *testing.T) { openTransactionElsewhere(t, 3) })
+}
+
+func openTransactionElsewhere(t *testing.T, rows int) {
 	raced(t, func(t *testing.T, naive bool) bool {
 		u := testURL(t)
 		s := open(t, u, nil)
@@ -179,7 +204,9 @@ func TestRaceR25AnOpenTransactionInAnotherDatabase(t *testing.T) {
 		if _, err := tx.Exec(t.Context(), `SELECT pg_current_xact_id()`); err != nil {
 			t.Fatal(err)
 		}
-		mustPut(t, s, "k", `1`)
+		if _, err := commitOne(s, warm.Change{Key: noteKey("k"), Rows: slices.Repeat([]warm.Row{putRow(`1`)}, rows)}); err != nil {
+			t.Fatal(err)
+		}
 		if err := s.Settle(t.Context()); err != nil {
 			t.Fatal(err)
 		}
@@ -188,7 +215,7 @@ func TestRaceR25AnOpenTransactionInAnotherDatabase(t *testing.T) {
 			query = `SELECT seq, changes FROM batch WHERE xmin::text::bigint < pg_snapshot_xmin(pg_current_snapshot())::text::bigint ORDER BY seq`
 		}
 		all, _ := s.told(t, query)
-		return strings.HasSuffix(all, "k@1")
+		return ordered(all, rows)
 	})
 }
 
