@@ -193,6 +193,41 @@ func TestAMemoryIsStoredOnce(t *testing.T) {
 	}
 }
 
+// A request that is repeated is answered as the first time, also where what it made
+// is what its text is compared with now; under another key it is a duplicate.
+func TestADeduplicatedMemoryIsReplayed(t *testing.T) {
+	ctx := t.Context()
+	for name, tiers := range map[string]func(*testing.T) tierd.Config{"embedded": func(*testing.T) tierd.Config { return tierd.Config{} }, "servers": realTiers} {
+		t.Run(name, func(t *testing.T) {
+			n := open(t, tiers(t))
+			for i, id := range []string{"", "", "mine"} { // the second one's first id is taken
+				if i == 1 {
+					if _, err := n.PatchMemory(ctx, people, remember(t, n, said("", "Ada drinks tea"), &tiering.RememberOptions{Dedupe: true}).ID, []byte(`{"text":"Ada drinks coffee"}`), nil); err != nil {
+						t.Fatal(err)
+					}
+				}
+				once := &tiering.RememberOptions{Dedupe: true, IdempotencyKey: fmt.Sprint("once", i)}
+				first := remember(t, n, said(id, "Ada drinks tea"), once)
+				again := remember(t, n, said(id, "Ada drinks tea"), once)
+				if again.Duplicate || !again.Replayed || again.ID != first.ID || again.Version != first.Version || again.Created != first.Created {
+					t.Errorf("%+v, then %+v", first, again)
+				}
+				other := remember(t, n, said("", "Ada drinks tea"), &tiering.RememberOptions{Dedupe: true, IdempotencyKey: fmt.Sprint("other", i)})
+				if !other.Duplicate || other.ID != first.ID {
+					t.Errorf("another request: %+v", other)
+				}
+				_, errs, err := n.Remember(ctx, people, []tiering.NewMemory{said("", "Ada drinks water")}, once)
+				if err != nil || tiering.CodeOf(errs[0]) != tiering.CodeIdempotencyMismatch {
+					t.Errorf("another memory under the key: %v, %v", err, errs)
+				}
+				if _, err := n.Forget(ctx, people, first.ID, nil); err != nil {
+					t.Fatal(err)
+				}
+			}
+		})
+	}
+}
+
 // A text that was remembered once can be remembered again when no memory of the
 // owner says it any more, and whatever others remember.
 func TestATextIsRememberedAgain(t *testing.T) {

@@ -17,6 +17,23 @@ func (r *Router) Put(ctx context.Context, ns, id string, body []byte, o *tiering
 }
 
 func (r *Router) put(ctx context.Context, ns, id string, body []byte, o tiering.PutOptions) (*tiering.Receipt, error) {
+	return r.putAsked(ctx, ns, id, body, o, request{id: id})
+}
+
+// request is what a put's idempotency key stands for besides the document: the id that
+// the caller asked for, "" where it left that to the node.
+type request struct {
+	id string
+	// only asks for the result of an earlier try, and puts nothing: errNoTry where
+	// there was none.
+	only bool
+}
+
+func errNoTry() error {
+	return tiering.Errorf(tiering.CodeVersionConflict, "no request came with this Idempotency-Key before")
+}
+
+func (r *Router) putAsked(ctx context.Context, ns, id string, body []byte, o tiering.PutOptions, asked request) (*tiering.Receipt, error) {
 	doc, err := jsondoc.Compact(body)
 	if err != nil {
 		return nil, err
@@ -31,7 +48,12 @@ func (r *Router) put(ctx context.Context, ns, id string, body []byte, o tiering.
 	if !p.Durable() {
 		return r.swap(ctx, p, m, func(base) ([]byte, error) { return doc, nil })
 	}
+	m.key.ID = asked.id
 	r.nameRequest(m, o.IdempotencyKey, "put", doc)
+	m.key.ID = id
+	if asked.only {
+		m.probe, m.probeErr = true, errNoTry()
+	}
 	return r.write(ctx, "put", p, m)
 }
 

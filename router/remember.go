@@ -169,10 +169,17 @@ func (r *Router) rememberNew(ctx context.Context, ns, id string, m tiering.NewMe
 	}
 	for n := 1; ; n++ {
 		standing, err := r.duplicateOf(ctx, ns, m)
-		if standing != nil || err != nil {
-			return standing, err
+		if err != nil {
+			return nil, err
 		}
-		rc, err := r.put(ctx, ns, id, body, opt)
+		asked := request{id: m.ID, only: standing != nil}
+		if standing != nil && opt.IdempotencyKey == "" {
+			return standing, nil
+		}
+		rc, err := r.putAsked(ctx, ns, id, body, opt, asked)
+		if asked.only && tiering.CodeOf(err) == tiering.CodeVersionConflict {
+			return standing, nil // it is not this request that made it
+		}
 		if m.ID != "" || n > textIDs || !taken(err) {
 			return r.remembered(ctx, rc, err, wait)
 		}

@@ -145,6 +145,9 @@ func (r *Router) receipt(ctx context.Context, p *policy, m *mutation, hotOK bool
 	case warm.Done, warm.NoChange, warm.Replayed:
 		rc := &tiering.Receipt{Meta: res.Head.Meta(), Hot: hotOK, Created: res.Created, Replayed: res.Status == warm.Replayed}
 		rc.Namespace, rc.ID = m.key.Namespace, m.key.ID
+		if rc.Replayed && res.Head.Key.ID != "" {
+			rc.ID = res.Head.Key.ID // the first try may have found it another id
+		}
 		if m.row.Op == tiering.OpPut && res.Status == warm.Done {
 			warned := p.known && rc.Size >= p.WarnSize()
 			if warned {
