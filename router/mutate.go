@@ -17,12 +17,12 @@ func (r *Router) Put(ctx context.Context, ns, id string, body []byte, o *tiering
 }
 
 func (r *Router) put(ctx context.Context, ns, id string, body []byte, o tiering.PutOptions) (*tiering.Receipt, error) {
-	return r.putAsked(ctx, ns, id, body, o, request{id: id})
+	return r.putAsked(ctx, ns, id, body, o, putRequest{id: id})
 }
 
-// request is what a put's idempotency key stands for besides the document: the id that
+// putRequest is what a put's idempotency key stands for besides the document: the id that
 // the caller asked for, "" where it left that to the node.
-type request struct {
+type putRequest struct {
 	id string
 	// only asks for the result of an earlier try, and puts nothing: errNoTry where
 	// there was none.
@@ -33,7 +33,7 @@ func errNoTry() error {
 	return tiering.Errorf(tiering.CodeVersionConflict, "no request came with this Idempotency-Key before")
 }
 
-func (r *Router) putAsked(ctx context.Context, ns, id string, body []byte, o tiering.PutOptions, asked request) (*tiering.Receipt, error) {
+func (r *Router) putAsked(ctx context.Context, ns, id string, body []byte, o tiering.PutOptions, asked putRequest) (*tiering.Receipt, error) {
 	doc, err := jsondoc.Compact(body)
 	if err != nil {
 		return nil, err

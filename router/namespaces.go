@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"math"
+	"strings"
 
 	"github.com/tierd/tierd/internal/jsondoc"
 	"github.com/tierd/tierd/tiering"
@@ -109,6 +110,9 @@ func (r *Router) setNamespace(ctx context.Context, ns string, p tiering.Policy, 
 	}
 	if p.Class == "" {
 		p.Class = standing.Class
+	}
+	if p.Kind == tiering.KindSession && !strings.HasPrefix(ns, tiering.OwnNamespaces) {
+		return nil, tiering.Unprocessablef("/kind", "kind %s is of namespaces that tierd keeps sessions in: use state, log or memory", p.Kind)
 	}
 	p.Deleted = false
 	if err := checkPolicy(p); err != nil {

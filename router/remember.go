@@ -172,7 +172,7 @@ func (r *Router) rememberNew(ctx context.Context, ns, id string, m tiering.NewMe
 		if err != nil {
 			return nil, err
 		}
-		asked := request{id: m.ID, only: standing != nil}
+		asked := putRequest{id: m.ID, only: standing != nil}
 		if standing != nil && opt.IdempotencyKey == "" {
 			return standing, nil
 		}

@@ -27,8 +27,9 @@ func historyOperations() []*operation {
 			},
 			answers: []answer{{http.StatusOK, "The patch.", nil, &media{string(tiering.JSONPatch), ref("JSONPatch"),
 				[]any{map[string]any{"op": "replace", "path": "/status", "value": "done"}}}}},
-			codes: []tiering.Code{tiering.CodeNotFound, tiering.CodeGone, tiering.CodeCorrupt},
-			run:   (*call).diffVersions,
+			codes:  []tiering.Code{tiering.CodeNotFound, tiering.CodeGone, tiering.CodeCorrupt},
+			faults: true, // a deletion has nothing to compare
+			run:    (*call).diffVersions,
 		},
 		{
 			id: "explainDocument", method: http.MethodGet, path: "/v1/explain/{ns}/{id...}", tag: "history",

@@ -30,6 +30,7 @@ func listOperations() []*operation {
 			body: &body{about: "The filter and the order.", component: "Query", media: []media{{"application/json", ref("Query"),
 				map[string]any{"filter": map[string]any{"/user/age": map[string]any{"$gte": 18}}, "order_by": "-/score", "limit": 20}}}},
 			answers: []answer{{http.StatusOK, "A page, with bodies.", nil, jsonOf("Page", examplePage)}},
+			codes:   []tiering.Code{tiering.CodeWrongKind},
 			run:     (*call).queryDocuments,
 		},
 	}

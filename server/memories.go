@@ -53,6 +53,7 @@ func memoryOperations() []*operation {
 			},
 			answers: []answer{{http.StatusOK, "A page.", nil, jsonOf("MemoryPage", map[string]any{"memories": []any{exampleMemory}})}},
 			codes:   []tiering.Code{tiering.CodeWrongKind},
+			faults:  true,
 			run:     (*call).listMemories,
 		},
 		{

@@ -13,7 +13,8 @@ func namespaceOperations() []*operation {
 	one := func(status int, about string) []answer {
 		return []answer{{status, about, []string{"ETag"}, jsonOf("NamespaceInfo", exampleNamespace)}}
 	}
-	policyCodes := []tiering.Code{tiering.CodeNotFound, tiering.CodeVersionConflict, tiering.CodeWrongKind}
+	policyCodes := []tiering.Code{tiering.CodeNotFound, tiering.CodeVersionConflict, tiering.CodeWrongKind, tiering.CodeIdempotencyMismatch,
+		tiering.CodeIdempotencyInFlight, tiering.CodeOutOfSpace}
 	return []*operation{
 		{
 			id: "listNamespaces", method: http.MethodGet, path: "/v1/namespaces", tag: "namespaces",

@@ -6,7 +6,9 @@ import (
 	"io"
 	"net/http"
 	"net/http/httptest"
+	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -29,8 +31,10 @@ func serveNode(t *testing.T, keys bool) (api, *tierd.Node) {
 	}
 	o := server.Options{
 		As:    func(p tiering.Principal) tiering.Service { return node.As(p) },
-		Ready: node.Ready, Metrics: node.Metrics(), Recorder: node.Telemetry().Server(), Version: "test",
+		Ready: node.Ready, Metrics: node.Metrics(), Version: "test",
 	}
+	seen := &answers{Recorder: node.Telemetry().Server(), statuses: map[[3]string]bool{}}
+	o.Recorder = seen
 	if keys {
 		o.Authenticate = node.Authenticate
 	}
@@ -41,11 +45,57 @@ func serveNode(t *testing.T, keys bool) (api, *tierd.Node) {
 	ts := httptest.NewServer(s.Handler())
 	t.Cleanup(func() {
 		ts.Close()
+		seen.compare(t, s.Handler())
 		if err := node.Close(context.Background()); err != nil {
 			t.Errorf("close: %v", err)
 		}
 	})
 	return api{t, ts.URL}, node
+}
+
+// answers remembers the statuses that each operation answered with.
+type answers struct {
+	server.Recorder
+	mu       sync.Mutex
+	statuses map[[3]string]bool // method, route, status
+}
+
+func (a *answers) Request(route, method string, status int, took time.Duration) {
+	a.Recorder.Request(route, method, status, took)
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	a.statuses[[3]string{method, route, strconv.Itoa(status)}] = true
+}
+
+// compare holds every status that a test saw against the document, which has to list it.
+func (a *answers) compare(t *testing.T, h http.Handler) {
+	t.Helper()
+	w := httptest.NewRecorder()
+	h.ServeHTTP(w, httptest.NewRequest("GET", "/openapi.json", nil))
+	var doc struct {
+		Paths map[string]map[string]struct {
+			ID        string                     `json:"operationId"`
+			Responses map[string]json.RawMessage `json:"responses"`
+		} `json:"paths"`
+	}
+	if err := json.Unmarshal(w.Body.Bytes(), &doc); err != nil {
+		t.Fatal(err)
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for one := range a.statuses {
+		method, route, status := one[0], strings.Replace(one[1], "{id...}", "{id}", 1), one[2]
+		if route == "" {
+			continue // no operation: refused before, or a method or path that none has
+		}
+		op, ok := doc.Paths[route][strings.ToLower(method)]
+		if !ok && method == http.MethodHead {
+			op, ok = doc.Paths[route]["get"]
+		}
+		if _, listed := op.Responses[status]; !listed || !ok {
+			t.Errorf("%s %s answered %s, which the document does not list for %q", method, route, status, op.ID)
+		}
+	}
 }
 
 // call sends one request; headers come in pairs.

@@ -32,6 +32,7 @@ operation by operation, and says so as a whole when every mutation in it was.
 where they are not: nothing is written past a guard that was sent. Reads pass over an If-None-Match or an Idempotency-Key that they have no use for.
 
 **Errors** are problem documents (RFC 9457) with a code; faults of a body carry JSON Pointers. Unknown query parameters and unknown fields are refused.
+A method that a path does not have is 405, with Allow; a path that is none is 404.
 What is no HTTP request, such as a path with a broken % escape, a request line that cannot be read or headers over the limit (431), is answered in plain text before it gets here.
 
 **Lifetimes** are whole seconds, or 30m, 12h, 7d; none clears. A write without ttl keeps the expiry of what stands, a put too; a new key takes its namespace's.
@@ -140,6 +141,8 @@ func (o *operation) problemStatuses() []int {
 	if o.body != nil {
 		add(tiering.CodeTooLarge)
 		set[http.StatusRequestTimeout] = true
+	}
+	if o.body != nil || o.faults {
 		set[http.StatusUnprocessableEntity] = true
 	}
 	return slices.Sorted(maps.Keys(set))

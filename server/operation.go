@@ -26,6 +26,7 @@ type operation struct {
 	body    *body
 	answers []answer
 	codes   []tiering.Code // of the problems special to it
+	faults  bool           // it may answer 422, although it has no body
 	run     func(*call) error
 }
 

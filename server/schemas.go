@@ -140,7 +140,7 @@ func policyProperties() []property {
 	largest := float64(p.MaxSize)
 	size.Maximum = &largest
 	return []property{
-		may("kind", "What the namespace holds. Fixed once keys exist.", enum("state", "log", "memory")),
+		may("kind", "What the namespace holds. Fixed once keys exist. session is of tierd's own namespaces.", enum("state", "log", "memory", "session")),
 		may("class", "How long its documents live, and where. Fixed once keys exist.", enum("ephemeral", "session", "persistent")),
 		may("ttl", "The life given to a new document that asks for none; session: 1h.", lifetime()),
 		may("hot_ttl", "How long hot keeps a document from its last set; default 5m.", lifetime()),
@@ -179,7 +179,7 @@ func scopeSchema() *huma.Schema {
 	user := text(256)
 	user.MinLength = &one
 	return object("What a key may do. A limit that is absent limits nothing; an empty one is refused.",
-		may("verbs", "The verbs.", some(list(enum("read", "write", "delete", "admin", "metrics")))),
+		may("verbs", "The verbs. write alone is told nothing of what stands: writes that answer with it need read too, and say so.", some(list(enum("read", "write", "delete", "admin", "metrics")))),
 		may("namespaces", "The namespaces.", some(list(str()))),
 		may("prefixes", "Beginnings of ids.", some(list(str()))),
 		may("user", "Sees and makes this owner's documents only.", user))

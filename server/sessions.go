@@ -6,6 +6,9 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
+// mayRead ends what is said of writes that answer with what stands.
+const mayRead = " It answers with what it wrote, and takes a key that may read as well as write."
+
 const sessionPath = "/v1/sessions/{id}"
 
 var fenceHeader = param{name: "Tierd-Fence", about: "session/token of a lease: the write is refused (fenced) once that lease does not stand any more.", schema: str(), example: "s1/7"}
@@ -22,7 +25,7 @@ func sessionOperations() []*operation {
 		{
 			id: "createSession", method: http.MethodPost, path: "/v1/sessions", tag: "sessions", summary: "Create a session",
 			instead: "an id that is taken is refused as it is",
-			about:   "A session is a state document, an event log, checkpoints, steps and a lease under one id, with one life that every write and read of the session slides; lists and watches do not. Its log begins with an entry tierd.created.",
+			about:   "A session is a state document, an event log, checkpoints, steps and a lease under one id, with one life that every write and read of the session slides; lists and watches do not. Its log begins with an entry tierd.created." + mayRead,
 			headers: []param{idempotencyHeader},
 			body: &body{about: "The session.", component: "NewSession", optional: true, media: []media{{"application/json", ref("NewSession"),
 				map[string]any{"user": "ada", "agent": "planner", "ttl": "2h", "state": map[string]any{"step": 1}}}}},
@@ -48,7 +51,7 @@ func sessionOperations() []*operation {
 		{
 			id: "patchSession", method: http.MethodPatch, path: sessionPath, tag: "sessions", summary: "Change a session's state and attributes",
 			instead: "a patch makes no session",
-			about:   "state is a merge patch. Top-level keys that begin with user: or app: are shared with other sessions and not atomic with this one; those with temp: are not stored.",
+			about:   "state is a merge patch. Top-level keys that begin with user: or app: are shared with other sessions and not atomic with this one; those with temp: are not stored." + mayRead,
 			headers: guards,
 			body:    &body{about: "The change.", component: "SessionPatch", media: []media{{"application/json", ref("SessionPatch"), map[string]any{"status": "running", "state": map[string]any{"step": 2}}}}},
 			answers: one("Changed."), codes: sessionCodes, run: (*call).patchSession,
@@ -109,7 +112,7 @@ func sessionOperations() []*operation {
 			id: "importSession", method: http.MethodPost, path: "/v1/sessions/import", tag: "sessions", summary: "Make a session from an export",
 			instead: "an id that is taken is refused as it is: read that session to see whether an import whose answer was lost made it, and delete it before the next try",
 			about: "Events get new numbers and times. Not in one commit: what is read of it meanwhile is not whole. What no export can be is refused (422) by its place before anything is made: " +
-				"events whose numbers do not grow, checkpoints and runs beyond the last one, names that come twice, steps without a key.",
+				"events whose numbers do not grow, checkpoints and runs beyond the last one, names that come twice, steps without a key." + mayRead,
 			body:    &body{about: "An export, of up to 16 MiB.", most: tiering.MaxExport, component: "SessionExport", media: []media{{"application/json", ref("SessionExport"), exampleExport}}},
 			answers: []answer{{http.StatusCreated, "Made.", []string{"ETag", "Location"}, jsonOf("Session", exampleSession)}}, codes: sessionCodes, run: (*call).importSession,
 		},
@@ -134,20 +137,20 @@ func sessionPartOperations(guards []param, one func(string) []answer) []*operati
 		},
 		{
 			id: "resumeCheckpoint", method: http.MethodPost, path: checkpoint + "/resume", tag: "sessions", summary: "Go back to a checkpoint",
-			about: "Commits its state again with an entry tierd.resumed. Contexts leave out what lies between; events show it.", headers: guards,
+			about: "Commits its state again with an entry tierd.resumed. Contexts leave out what lies between; events show it." + mayRead, headers: guards,
 			answers: one("Resumed."), codes: sessionCodes, run: (*call).resumeCheckpoint,
 		},
 		{
 			id: "branchCheckpoint", method: http.MethodPost, path: checkpoint + "/branch", tag: "sessions", summary: "Make a new session from a checkpoint",
 			instead: "an id that is taken is refused as it is",
-			about:   "Its state, and under new numbers and times the events up to it, without those that resumes had gone back over. Steps that were done by then are done in it too, with their output; a claim is not taken along. What the body leaves out is the first session's.", headers: []param{idempotencyHeader},
+			about:   "Its state, and under new numbers and times the events up to it, without those that resumes had gone back over. Steps that were done by then are done in it too, with their output; a claim is not taken along. What the body leaves out is the first session's." + mayRead, headers: []param{idempotencyHeader},
 			body:    &body{about: "The new session.", component: "NewSession", optional: true, media: []media{{"application/json", ref("NewSession"), map[string]any{"id": "s2"}}}},
 			answers: []answer{{http.StatusCreated, "Made.", []string{"ETag", "Location"}, jsonOf("Session", exampleSession)}}, codes: sessionCodes, run: (*call).branchCheckpoint,
 		},
 		{
 			id: "runStep", method: http.MethodPost, path: sessionPath + "/steps/{name}", tag: "sessions", summary: "Claim or complete a run-once step",
 			about: "Without an output the step is claimed. One that is done answers its output with replayed, and never runs again. One that was claimed and not completed is unknown: " +
-				"whether it ran is the caller's to find out, by its key; again claims it once more. A claim that comes again with its Idempotency-Key claims nothing: it is unknown, or done, with replayed.",
+				"whether it ran is the caller's to find out, by its key; again claims it once more. A claim that comes again with its Idempotency-Key claims nothing: it is unknown, or done, with replayed." + mayRead,
 			headers: guards,
 			body:    &body{about: "Nothing, to claim; an output, to complete.", component: "StepRequest", optional: true, media: []media{{"application/json", ref("StepRequest"), map[string]any{"output": map[string]any{"ok": true}}}}},
 			answers: []answer{{http.StatusOK, "The step.", nil, jsonOf("Step", exampleStep)}}, codes: sessionCodes, run: (*call).runStep,

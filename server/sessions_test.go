@@ -57,3 +57,13 @@ func TestALeaseThatIsHeldKeepsItsToken(t *testing.T) {
 		t.Errorf("%d %s", res.StatusCode, body)
 	}
 }
+
+// The policies of tierd's own namespaces are read and written like others, their kind
+// included, which no other namespace has.
+func TestTheKindOfSessions(t *testing.T) {
+	a, _ := serveNode(t, false)
+	a.want(201, "", "POST", "/v1/sessions", `{"id":"s"}`)
+	a.want(200, `"kind":"session"`, "GET", "/v1/namespaces/tierd.sessions", "")
+	a.want(200, `"keep_versions":7`, "PUT", "/v1/namespaces/tierd.sessions", `{"kind":"session","keep_versions":7}`)
+	a.want(422, `"/kind"`, "PUT", "/v1/namespaces/runs", `{"kind":"session"}`)
+}
