@@ -15,17 +15,23 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-// Iterators over a namespace, a prefix, a session and a user see what they ask
-// for whole, once and in order, while their connections are cut again and again.
-func TestEventsSurviveCutConnections(t *testing.T) {
-	node := open(t)
+// cutServer serves node to an impatient client; cut ends all its connections.
+func cutServer(t *testing.T, node *tierd.Node) (c *client.Client, cut func()) {
+	t.Helper()
 	s, err := server.New(server.Options{As: func(p tiering.Principal) tiering.Service { return node.As(p) }})
 	if err != nil {
 		t.Fatal(err)
 	}
 	h := httptest.NewServer(s.Handler())
-	defer h.Close()
-	c := dial(t, h.URL, &client.Options{Retry: client.Retry{MinDelay: time.Millisecond, MaxDelay: 20 * time.Millisecond}})
+	t.Cleanup(h.Close)
+	return dial(t, h.URL, &client.Options{Retry: client.Retry{MinDelay: time.Millisecond, MaxDelay: 20 * time.Millisecond}}), h.CloseClientConnections
+}
+
+// Iterators over a namespace, a prefix, a session and a user see what they ask
+// for whole, once and in order, while their connections are cut again and again.
+func TestEventsSurviveCutConnections(t *testing.T) {
+	node := open(t)
+	c, cut := cutServer(t, node)
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	if _, err := node.Sessions().Create(ctx, &tiering.NewSession{ID: "s"}); err != nil {
@@ -74,7 +80,7 @@ func TestEventsSurviveCutConnections(t *testing.T) {
 			case <-cutting:
 				return
 			case <-time.After(15 * time.Millisecond):
-				h.CloseClientConnections()
+				cut()
 			}
 		}
 	})

@@ -13,7 +13,8 @@ import (
 // it read: a store is asked once for what is new, however many watch.
 
 // The bounds of what is kept of the feed's end: watchers that wake together ask
-// for it at once, and what an erase took from the feed must not stay here.
+// for it at once, and what an erase took from the feed must not be given out. What is
+// older leaves memory when a watcher asks next; it is keys and owners, without bodies.
 const (
 	recentPages = 4
 	recentFor   = time.Second

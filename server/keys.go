@@ -13,7 +13,7 @@ func keyOperations() []*operation {
 			id: "createKey", method: http.MethodPost, path: "/v1/keys", tag: "keys",
 			instead: "a key's secret is not kept, so that no key of it could answer with it again: revoke the one whose answer was lost",
 			summary: "Create an API key",
-			about:   "The answer holds the secret, which is shown here and nowhere else. A limit that a scope leaves out limits nothing. No Idempotency-Key is taken (400): the secret is not kept.",
+			about:   "The answer holds the secret, which is shown here and nowhere else. A limit that a scope leaves out limits nothing; sessions need tierd.sessions among the namespaces. Who may make keys may make one without limits: a key with the verb admin holds everything of its tenant. No Idempotency-Key is taken (400): the secret is not kept.",
 			body: &body{about: "The key's name and limits.", component: "KeyRequest", media: []media{{"application/json", ref("KeyRequest"),
 				map[string]any{"name": "planner", "scope": map[string]any{"verbs": []any{"read", "write"}, "namespaces": []any{"runs"}}}}}},
 			answers: []answer{{http.StatusCreated, "The key with its secret.", nil, jsonOf("APIKey", exampleKey)}},

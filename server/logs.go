@@ -151,7 +151,7 @@ func (c *call) replyAppended(a *tiering.Appended) error {
 func (c *call) entriesOptions() (*tiering.EntriesOptions, error) {
 	q := &c.q
 	o := &tiering.EntriesOptions{
-		After: q.count("after"), Before: q.version("before"), Since: q.instant("since"), Until: q.instant("until"),
+		After: q.count("after"), Before: q.whole("before"), Since: q.instant("since"), Until: q.instant("until"),
 		Descending: q.choice("order", "asc", "desc") == "desc", Limit: q.limit(),
 	}
 	return o, q.err

@@ -52,6 +52,15 @@ func (q *query) version(name string) int64 {
 	return v
 }
 
+// whole reads a whole number from 1 up, 0 when it is absent.
+func (q *query) whole(name string) int64 {
+	n := q.count(name)
+	if q.has(name) && n == 0 {
+		q.failf("%s=%s: want a whole number, from 1 up", name, q.text(name))
+	}
+	return n
+}
+
 // count reads a whole number from 0 up, 0 when it is absent.
 func (q *query) count(name string) int64 {
 	if !q.has(name) {

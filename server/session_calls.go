@@ -165,7 +165,7 @@ func (c *call) readEvents() error {
 func (c *call) sessionContext() error {
 	q := &c.q
 	o := &tiering.ContextOptions{
-		Budget: int(q.version("budget")), Tokenizer: q.text("tokenizer"), KeepTurns: int(q.version("keep_turns")), Shorten: int(q.version("shorten")), Shape: q.text("shape"),
+		Budget: int(q.whole("budget")), Tokenizer: q.text("tokenizer"), KeepTurns: int(q.whole("keep_turns")), Shorten: int(q.whole("shorten")), Shape: q.text("shape"),
 		Recall: q.text("recall"), Memories: q.list("memories"),
 	}
 	if !q.has("budget") {
@@ -285,7 +285,7 @@ func (c *call) acquireLease() error {
 }
 
 func (c *call) releaseLease() error {
-	token := c.q.version("token")
+	token := c.q.whole("token")
 	if !c.q.has("token") {
 		c.q.failf("query parameter %q is missing: %s", "token", c.op.queryNames())
 	}

@@ -169,7 +169,7 @@ func sessionPartOperations(guards []param, one func(string) []answer) []*operati
 		{
 			id: "releaseLease", method: http.MethodDelete, path: sessionPath + "/lease", tag: "sessions", summary: "Give a lease up",
 			instead: "token says which lease",
-			about:   "One of another token is left alone (fenced).", query: []param{{name: "token", about: "The lease's token.", schema: integer(1), required: true, example: 7}},
+			about:   "One of another token is left alone (fenced). A lease that ended by itself, or with its session, is held by nobody either: the call succeeds.", query: []param{{name: "token", about: "The lease's token.", schema: integer(1), required: true, example: 7}},
 			answers: []answer{{http.StatusNoContent, "Nobody holds it.", nil, nil}}, codes: sessionCodes, run: (*call).releaseLease,
 		},
 	}

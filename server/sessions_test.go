@@ -67,3 +67,16 @@ func TestTheKindOfSessions(t *testing.T) {
 	a.want(200, `"keep_versions":7`, "PUT", "/v1/namespaces/tierd.sessions", `{"kind":"session","keep_versions":7}`)
 	a.want(422, `"/kind"`, "PUT", "/v1/namespaces/runs", `{"kind":"session"}`)
 }
+
+// What is no number, or a life that is over at once, is refused in words that fit.
+func TestFaultsOfSessionsAreToldAsTheyAre(t *testing.T) {
+	a, _ := serveNode(t, false)
+	a.want(201, "", "POST", "/v1/sessions", `{"id":"s"}`)
+	for _, query := range []string{"budget=0", "budget=4000&keep_turns=0", "budget=4000&shorten=-1", "budget=x"} {
+		a.want(400, "want a whole number", "GET", "/v1/sessions/s/context?"+query, "")
+	}
+	a.want(400, "the shortest life is 1ms", "POST", "/v1/sessions", `{"id":"t","ttl":"1ns"}`)
+	a.want(422, "the shortest life is 1ms", "PUT", "/v1/namespaces/tierd.events", `{"kind":"log","class":"session","ttl":"1us"}`)
+	a.want(400, "want a whole number", "DELETE", "/v1/sessions/s/lease?token=0", "")
+	a.want(204, "", "DELETE", "/v1/sessions/never/lease?token=7", "")
+}

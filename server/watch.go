@@ -17,7 +17,7 @@ func (s *Server) watchOperations() []*operation {
 		id: "watch", method: http.MethodGet, path: "/v1/watch", tag: "watch",
 		summary: "Follow changes",
 		about: "Server-sent events in the order of the feed. Every event has an id; a request with Last-Event-ID goes on behind that event, without gap or repeat, " +
-			"or answers 410 when the feed no longer keeps it. A quiet stream carries a comment every 15 s, with the id up to which the feed was searched. " +
+			"or answers 410 when the feed no longer keeps it. A quiet stream carries a comment every 15 s, with the id up to which the feed was searched, unless it moved over acknowledgements alone, which it tells within an hour. " +
 			"A reader that is too slow is cut and may resume. With consumer the position is kept by the node, and moves by acknowledgement alone. " +
 			"A stream that fails after it began ends with an event \"problem\".",
 		query: []param{

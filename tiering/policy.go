@@ -249,6 +249,9 @@ func (p Policy) Validate() error {
 	if p.Class == ClassEphemeral && p.Kind != "" && p.Kind != KindState {
 		return Unprocessablef("/class", "a namespace of kind %s cannot be ephemeral", p.Kind)
 	}
+	if p.TTL > 0 && p.TTL.Std() < MinTTL {
+		return Unprocessablef("/ttl", "the shortest life is %s", MinTTL)
+	}
 	if p.MaxSize < 0 || p.MaxSize > MaxBody {
 		return Unprocessablef("/max_size", "max_size %d: use 1 to %d bytes", p.MaxSize, MaxBody)
 	}

@@ -199,6 +199,10 @@ type TTL struct {
 	None bool          // clears the expiry
 }
 
+// MinTTL is the shortest life that a caller may ask for: below it what was just
+// written would be over before it is answered.
+const MinTTL = time.Millisecond
+
 // ParseTTL reads the API's form: whole seconds, 30m, 12h, 7d or none.
 func ParseTTL(s string) (*TTL, error) {
 	if s == "none" {
@@ -207,6 +211,9 @@ func ParseTTL(s string) (*TTL, error) {
 	d, err := ParseDuration(s)
 	if err != nil || d <= 0 {
 		return nil, Invalidf("ttl %q: use whole seconds above 0, or 30m, 12h, 7d, or none", s)
+	}
+	if d < MinTTL {
+		return nil, Invalidf("ttl %q: the shortest life is %s", s, MinTTL)
 	}
 	return &TTL{Life: d}, nil
 }

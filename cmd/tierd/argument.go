@@ -44,6 +44,18 @@ func (n *nsArg) UnmarshalText(b []byte) error {
 	return nil
 }
 
+// partArg is a session's id, or a name, on the command line: without slashes.
+type partArg string
+
+// UnmarshalText checks it.
+func (a *partArg) UnmarshalText(b []byte) error {
+	if err := tiering.ValidatePartName(string(b)); err != nil {
+		return detailOf(err)
+	}
+	*a = partArg(b)
+	return nil
+}
+
 // ttlFlag is a life: whole seconds, 30m, 12h, 7d or none.
 type ttlFlag struct{ ttl *tiering.TTL }
 

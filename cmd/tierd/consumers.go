@@ -60,7 +60,7 @@ func watched(c tiering.Consumer) string {
 }
 
 type consumersRmCommand struct {
-	Name string `arg:"" name:"name" help:"The consumer."`
+	Name partArg `arg:"" name:"name" help:"The consumer."`
 	connectFlags
 }
 
@@ -71,11 +71,11 @@ func (c *consumersRmCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := service.DeleteConsumer(ctx, c.Name); err != nil {
+	if err := service.DeleteConsumer(ctx, string(c.Name)); err != nil {
 		return err
 	}
 	if p.json {
-		return p.printJSON(map[string]string{"deleted": c.Name})
+		return p.printJSON(map[string]string{"deleted": string(c.Name)})
 	}
-	return p.printf("deleted consumer %s\n", c.Name)
+	return p.printf("there is no consumer %s any more\n", c.Name)
 }

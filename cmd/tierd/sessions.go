@@ -68,7 +68,7 @@ func (c *sessionsLsCommand) Run(ctx context.Context, p *process) error {
 
 // sessionArg names a session.
 type sessionArg struct {
-	ID string `arg:"" name:"id" help:"The session."`
+	ID partArg `arg:"" name:"id" help:"The session."`
 	connectFlags
 }
 
@@ -81,7 +81,7 @@ func (c *sessionsShowCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	s, err := service.Sessions().Get(ctx, c.ID)
+	s, err := service.Sessions().Get(ctx, string(c.ID))
 	if err != nil || p.json {
 		return orPrint(p, s, err)
 	}
@@ -107,10 +107,7 @@ type sessionsTailCommand struct {
 func (*sessionsTailCommand) Help() string { return examples("tierd sessions tail s1") }
 
 func (c *sessionsTailCommand) Run(ctx context.Context, p *process) error {
-	if err := tiering.ValidateSessionID(c.ID); err != nil {
-		return usagef("%v", detailOf(err))
-	}
-	tail := tailCommand{Of: tiering.SessionEventsNamespace + "/" + c.ID, Lines: c.Lines, connectFlags: c.connectFlags}
+	tail := tailCommand{Of: tiering.SessionEventsNamespace + "/" + string(c.ID), Lines: c.Lines, connectFlags: c.connectFlags}
 	return tail.Run(ctx, p)
 }
 
@@ -129,7 +126,7 @@ func (c *sessionsTimelineCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	line, err := service.Sessions().Timeline(ctx, c.ID, &tiering.EntriesOptions{After: c.After, Limit: c.Limit})
+	line, err := service.Sessions().Timeline(ctx, string(c.ID), &tiering.EntriesOptions{After: c.After, Limit: c.Limit})
 	if err != nil || p.json {
 		return orPrint(p, line, err)
 	}
@@ -170,7 +167,7 @@ func (c *sessionsContextCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	out, err := service.Sessions().Context(ctx, c.ID, &tiering.ContextOptions{Budget: c.Budget, Tokenizer: c.Tokenizer, Shape: c.Shape, KeepTurns: c.KeepTurns, Recall: c.Recall, Memories: c.Memories})
+	out, err := service.Sessions().Context(ctx, string(c.ID), &tiering.ContextOptions{Budget: c.Budget, Tokenizer: c.Tokenizer, Shape: c.Shape, KeepTurns: c.KeepTurns, Recall: c.Recall, Memories: c.Memories})
 	return orPrint(p, out, err)
 }
 
@@ -185,7 +182,7 @@ func (c *sessionsExportCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	e, err := service.Sessions().Export(ctx, c.ID)
+	e, err := service.Sessions().Export(ctx, string(c.ID))
 	return orPrint(p, e, err)
 }
 
@@ -231,11 +228,11 @@ func (c *sessionsRmCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	if err := service.Sessions().Delete(ctx, c.ID, nil); err != nil {
+	if err := service.Sessions().Delete(ctx, string(c.ID), nil); err != nil {
 		return err
 	}
 	if p.json {
-		return p.printJSON(map[string]string{"deleted": c.ID})
+		return p.printJSON(map[string]string{"deleted": string(c.ID)})
 	}
-	return p.printf("deleted session %s\n", c.ID)
+	return p.printf("nothing of session %s is left\n", c.ID)
 }
