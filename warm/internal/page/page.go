@@ -85,4 +85,3 @@ func (p *Page) Items() (items []warm.Current, next string) {
 	}
 	return items[:limit], warm.EncodeCursor(p.query.Hash(), at[limit-1].value, at[limit-1].id)
 }
-
