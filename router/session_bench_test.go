@@ -130,14 +130,20 @@ func (c *conversation) position() (at float64) {
 
 // BenchmarkSessionAppenders prints how many appends a second 64 callers make to one
 // session, each behind its own last one, and holds the log dense: every call got
-// numbers of its own, and none is missing. An iteration is a second or two.
+// numbers of its own, and none is missing. An iteration is a second or two. WAL of an
+// append is what PostgreSQL wrote meanwhile, of others on the server too.
 func BenchmarkSessionAppenders(b *testing.B) {
 	for _, place := range []place{embedded, servers} {
 		b.Run(place.String(), func(b *testing.B) {
 			w := open(b, setup{place: place})
-			message := []json.RawMessage{json.RawMessage(fmt.Sprintf(`{"role":"user","content":%q}`, strings.Repeat("where is seat 14C ", 19)))}
+			message := []json.RawMessage{json.RawMessage(turnOf370())}
 			const appenders, each = 64, 100
 			var rates []float64
+			wal := func() float64 { return 0 }
+			if place == servers {
+				wal = newConversation(b, w.path).position
+			}
+			from := wal()
 			for b.Loop() {
 				id := fmt.Sprint("busy-", len(rates))
 				w.session(tiering.NewSession{ID: id})
@@ -174,6 +180,9 @@ func BenchmarkSessionAppenders(b *testing.B) {
 			slices.Sort(rates)
 			b.ReportMetric(rates[len(rates)/2], "appends/s")
 			b.ReportMetric(rates[len(rates)-1], "best-appends/s")
+			if place == servers {
+				b.ReportMetric((wal()-from)/float64(len(rates)*appenders*each*len(message[0])), "append-WAL/message")
+			}
 		})
 	}
 }
