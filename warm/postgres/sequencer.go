@@ -13,6 +13,8 @@ import (
 // outlive its holder, and no position is chosen but under the lock. A daemon
 // that stops in between holds nothing.
 const (
+	// idleOutbox locks nothing, and so an idle store writes nothing.
+	idleOutbox    = `SELECT q.last, NOT EXISTS (SELECT FROM outbox) FROM life($1), sequencer q`
 	lockSequencer = `SELECT q.last FROM life($1), sequencer q FOR UPDATE OF q`
 	// moveOutbox takes the lowest ids that are visible. Ids of batches with a
 	// key in common were drawn under that key's lock, so of two such the lower
@@ -37,6 +39,16 @@ const (
 
 // sequence moves one step and returns how many batches that were.
 func (s *Store) sequence(ctx context.Context) (moved int64, err error) {
+	var last int64
+	var idle bool
+	err = s.read(ctx, func(q querier) error { return q.QueryRow(ctx, idleOutbox, s.life()).Scan(&last, &idle) })
+	if err != nil {
+		return 0, err
+	}
+	if idle {
+		s.published(last)
+		return 0, nil
+	}
 	return s.sequenceBy(ctx, (*txn).moveOutbox)
 }
 

@@ -1,6 +1,32 @@
 package postgres
 
-import "testing"
+import (
+	"context"
+	"testing"
+	"time"
+)
+
+// TestAnIdleSequencerLocksNothing: a store to which nobody writes would else flush
+// PostgreSQL's log at every look, in every daemon.
+func TestAnIdleSequencerLocksNothing(t *testing.T) {
+	s, _ := fresh(t)
+	if err := s.Settle(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	tx, err := s.writers.Begin(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = tx.Rollback(context.Background()) }()
+	if _, err := tx.Exec(t.Context(), `SELECT FROM sequencer FOR UPDATE`); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if n, err := s.sequence(ctx); n != 0 || err != nil {
+		t.Errorf("moved %d, %v", n, err)
+	}
+}
 
 // TestWhatWaitsForItsPlaceIsCounted: the sequencer is kept from its row.
 func TestWhatWaitsForItsPlaceIsCounted(t *testing.T) {
