@@ -6,10 +6,10 @@ import (
 	"time"
 )
 
-// TestAnIdleSequencerLocksNothing: a store to which nobody writes would else flush
-// PostgreSQL's log at every look, in every daemon.
-func TestAnIdleSequencerLocksNothing(t *testing.T) {
-	s, _ := fresh(t)
+// holdSequencer settles a store and locks the sequencer's row until letGo, or the end
+// of the test.
+func holdSequencer(t *testing.T, s *Store) (letGo func()) {
+	t.Helper()
 	if err := s.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
@@ -17,10 +17,23 @@ func TestAnIdleSequencerLocksNothing(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer func() { _ = tx.Rollback(context.Background()) }()
+	t.Cleanup(func() { _ = tx.Rollback(context.Background()) }) // may be over
 	if _, err := tx.Exec(t.Context(), `SELECT FROM sequencer FOR UPDATE`); err != nil {
 		t.Fatal(err)
 	}
+	return func() {
+		t.Helper()
+		if err := tx.Rollback(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// TestAnIdleSequencerLocksNothing: a store to which nobody writes would else flush
+// PostgreSQL's log at every look, in every daemon.
+func TestAnIdleSequencerLocksNothing(t *testing.T) {
+	s, _ := fresh(t)
+	holdSequencer(t, s)
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 	defer cancel()
 	if n, err := s.sequence(ctx); n != 0 || err != nil {
@@ -31,25 +44,14 @@ func TestAnIdleSequencerLocksNothing(t *testing.T) {
 // TestWhatWaitsForItsPlaceIsCounted: the sequencer is kept from its row.
 func TestWhatWaitsForItsPlaceIsCounted(t *testing.T) {
 	s, _ := fresh(t)
-	if err := s.Settle(t.Context()); err != nil {
-		t.Fatal(err)
-	}
-	tx, err := s.writers.Begin(t.Context())
-	if err != nil {
-		t.Fatal(err)
-	}
-	if _, err := tx.Exec(t.Context(), `SELECT FROM sequencer FOR UPDATE`); err != nil {
-		t.Fatal(err)
-	}
+	letGo := holdSequencer(t, s)
 	for range 3 {
 		mustPut(t, s, "k", `1`)
 	}
 	if n, err := s.Unsettled(t.Context()); err != nil || n != 3 {
 		t.Errorf("%d wait, %v, want 3", n, err)
 	}
-	if err := tx.Rollback(t.Context()); err != nil {
-		t.Fatal(err)
-	}
+	letGo()
 	if err := s.Settle(t.Context()); err != nil {
 		t.Fatal(err)
 	}
