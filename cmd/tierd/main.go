@@ -26,16 +26,31 @@ import (
 var version string
 
 func main() {
-	// The first signal ends the context, so that commands stop cleanly. From
-	// then on signals have their default effect: a second one ends at once.
-	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
-	context.AfterFunc(ctx, stop)
+	ctx := untilSignalled()
 	// go-redis writes to the standard error by itself, by one logger for the
 	// whole process. What it says there comes back as errors too.
 	goredis.Disable()
 	code := run(ctx, &process{stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr, environ: os.Environ()}, os.Args[1:])
-	stop()
 	os.Exit(code)
+}
+
+// untilSignalled returns a context that the first SIGINT or SIGTERM ends, so
+// that a command stops cleanly. A second one ends the process at once, however
+// soon it follows the first.
+func untilSignalled() context.Context {
+	ctx, end := context.WithCancel(context.Background())
+	signals := make(chan os.Signal, 2) // the second one must not be lost while the first is heard
+	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	go func() {
+		<-signals
+		end()
+		exitCode := 128 // and the signal's number, as a shell reports it
+		if second, ok := (<-signals).(syscall.Signal); ok {
+			exitCode += int(second)
+		}
+		os.Exit(exitCode)
+	}()
+	return ctx
 }
 
 // process is what a command may use of the world around it.
