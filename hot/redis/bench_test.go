@@ -62,14 +62,14 @@ func BenchmarkGet(b *testing.B) {
 		"pool": func(b *testing.B, url string) operation {
 			c := plain(b, url)
 			for i := range int64(benchKeys) {
-				c.Set(b.Context(), benchKey(i).ID, body, time.Minute)
+				c.Set(b.Context(), benchKey(i).ID, body, time.Hour)
 			}
 			return func(ctx context.Context, i int64) error { return c.Get(ctx, benchKey(i).ID).Err() }
 		},
 		"autopipeline": func(b *testing.B, url string) operation {
 			c := automatic(b, url)
 			for i := range int64(benchKeys) {
-				c.Set(b.Context(), benchKey(i).ID, body, time.Minute)
+				c.Set(b.Context(), benchKey(i).ID, body, time.Hour)
 			}
 			return func(ctx context.Context, i int64) error { return c.Get(ctx, benchKey(i).ID).Err() }
 		},
@@ -157,7 +157,7 @@ func benchKey(i int64) tiering.Key {
 
 func set(key tiering.Key, version int64, body []byte) hot.Set {
 	at := time.UnixMicro(version).UTC()
-	return hot.Set{Key: key, TTL: time.Minute, Entry: hot.Entry{Body: body, Meta: tiering.Meta{
+	return hot.Set{Key: key, TTL: time.Hour, Entry: hot.Entry{Body: body, Meta: tiering.Meta{
 		Namespace: key.Namespace, ID: key.ID, Version: version, Size: int64(len(body)), CreatedAt: at, UpdatedAt: at,
 	}}}
 }

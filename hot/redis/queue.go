@@ -60,9 +60,6 @@ type queue struct {
 	client  goredis.UniversalClient
 	breaker *gobreaker.TwoStepCircuitBreaker[struct{}]
 	timeout time.Duration
-	// oneClock says that one TIME at the head of a pipeline dates all GETs
-	// behind it: there is one server.
-	oneClock bool
 
 	mu      sync.Mutex
 	work    sync.Cond // there are calls to send, or the queue was closed
@@ -74,8 +71,8 @@ type queue struct {
 	running sync.WaitGroup
 }
 
-func newQueue(client goredis.UniversalClient, breaker *gobreaker.TwoStepCircuitBreaker[struct{}], timeout time.Duration, oneClock bool) *queue {
-	q := &queue{client: client, breaker: breaker, timeout: timeout, oneClock: oneClock}
+func newQueue(client goredis.UniversalClient, breaker *gobreaker.TwoStepCircuitBreaker[struct{}], timeout time.Duration) *queue {
+	q := &queue{client: client, breaker: breaker, timeout: timeout}
 	q.work.L = &q.mu
 	return q
 }
@@ -265,7 +262,7 @@ func (q *queue) pipeline(ctx context.Context, calls []*call, form func(*script, 
 		case c.ctx.Err() != nil: // nobody waits any more
 		case c.script != nil:
 			cmds[i] = p.Do(ctx, form(c.script, c.keys, c.args)...)
-		default:
+		default: // there is one server: its time at the head dates all GETs behind it
 			if clock == nil {
 				clock = p.Time(ctx)
 			}

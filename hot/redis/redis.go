@@ -136,7 +136,7 @@ func Open(ctx context.Context, url string, o *Options) (*Store, error) {
 		return nil, err
 	}
 	s.breaker = newBreaker()
-	s.queue = newQueue(s.client, s.breaker, s.Timeout, !s.clustered)
+	s.queue = newQueue(s.client, s.breaker, s.Timeout)
 	if err := s.greet(ctx); err != nil {
 		return nil, errors.Join(err, s.client.Close())
 	}
