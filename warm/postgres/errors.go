@@ -94,7 +94,10 @@ func (s *Store) explain(err error) error {
 	}
 	switch sqlState(err) {
 	case stateAnotherLife:
-		s.ended.Store(true)
+		// What asked under the life before a restore of its own says nothing.
+		if !s.restores.Load() {
+			s.ended.Store(true)
+		}
 		return errAnotherLife
 	case "53100":
 		return &tiering.Error{Tier: tiering.Warm, Code: tiering.CodeOutOfSpace, Detail: "PostgreSQL's disk is full: free some space, nothing has to be restarted", Err: err}

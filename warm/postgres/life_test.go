@@ -87,6 +87,24 @@ func TestADaemonOfAnotherLifeWritesNothing(t *testing.T) {
 	}
 }
 
+// A restore gives the schema another life while the store's own sequencer asks under
+// the one before: that does not end the store.
+func TestARestoreDoesNotEndItsStore(t *testing.T) {
+	ctx := t.Context()
+	s := open(t, testURL(t), nil)
+	before := s.life()
+	if err := s.BeginRestore(ctx, "01JRESTORED0000000000000000", 5); err != nil {
+		t.Fatal(err)
+	}
+	err := s.read(ctx, func(q querier) error { _, err := q.Exec(ctx, askLife, before); return err })
+	if !errors.Is(err, ErrAnotherLife) {
+		t.Errorf("asked under the life before: %v", err)
+	}
+	if err := s.EndRestore(ctx); err != nil {
+		t.Errorf("behind it: %v", err)
+	}
+}
+
 func lifePut(id string) warm.Change {
 	body := []byte(`{"n":1}`)
 	return warm.Change{Key: tiering.Key{Tenant: "default", Namespace: "docs", ID: id},

@@ -70,6 +70,7 @@ type Store struct {
 	dec        *zstd.Decoder
 	epoch      atomic.Pointer[string]
 	ended      atomic.Bool // the schema lives another life
+	restores   atomic.Bool // it has given the schema a life itself
 	// lockClass is the first half of the keys of advisory locks, which a
 	// database's schemas share.
 	lockClass int32

@@ -23,6 +23,7 @@ const restoring = `SELECT EXISTS (SELECT 1 FROM meta WHERE name = 'restoring')`
 // BeginRestore implements warm.Restorer. Leases stay, for their tokens. No
 // other daemon may use the store until the end.
 func (s *Store) BeginRestore(ctx context.Context, epoch string, floor int64) error {
+	s.restores.Store(true)
 	err := s.write(ctx, func(t *txn) error {
 		half, err := t.yes(restoring)
 		if err != nil {
