@@ -138,7 +138,7 @@ func TestOutcomeThatStaysUnknown(t *testing.T) {
 	broken := true
 	w := open(t, setup{
 		warm:   func(s warm.Store) warm.Store { return sometimes{Store: s, broken: unresolved{s}, on: &broken} },
-		config: func(c *Config) { c.CommitTimeout = 30 * time.Millisecond },
+		config: func(c *Config) { c.CommitTimeout = time.Second },
 	})
 	broken = false
 	w.put("k", `1`)

@@ -166,17 +166,21 @@ func later(a, b time.Time) time.Time {
 
 // Get returns a session.
 func (s sessions) Get(ctx context.Context, id string) (*tiering.Session, error) {
+	out, err := s.get(ctx, id)
+	return out, tiering.Wrap(err, "session", "", s.docKey(id))
+}
+
+func (s sessions) get(ctx context.Context, id string) (*tiering.Session, error) {
 	at, err := s.find(ctx, id)
 	if err != nil {
-		return nil, tiering.Wrap(err, "session", "", s.docKey(id))
+		return nil, err
 	}
-	out, err := s.shown(ctx, id, at)
-	return out, tiering.Wrap(err, "session", "", s.docKey(id))
+	return s.shown(ctx, id, at)
 }
 
 // Create makes a session.
 func (s sessions) Create(ctx context.Context, n *tiering.NewSession) (*tiering.Session, error) {
-	out, _, err := s.create(ctx, orZero(n), n, nil)
+	out, err := s.create(ctx, orZero(n), n)
 	return out, tiering.Wrap(err, "create session", "", tiering.Key{})
 }
 
@@ -185,58 +189,82 @@ func (s sessions) Create(ctx context.Context, n *tiering.NewSession) (*tiering.S
 type created struct {
 	ID string `json:"id"`
 	sharers
-	From *branchPoint `json:"from,omitempty"`
+	From *branchPoint `json:"from,omitempty"` // of a branch
+	Doc  int64        `json:"doc,omitempty"`  // of a copy: the last version of the document that the id had before
 }
 
-// create makes a session; request is what its idempotency key stands for, from is
-// where a branch begins.
-func (s sessions) create(ctx context.Context, n tiering.NewSession, request any, from *branchPoint) (*tiering.Session, *branchPoint, error) {
+// newborn is a session that is to be made, checked.
+type newborn struct {
+	id   string
+	of   sharers
+	born string // as its document says it
+	idem string
+	last *sessionChange // of its document, and its own events
+}
+
+// newborn checks a session before anything is written. The change has no
+// idempotency key yet.
+func (s sessions) newborn(ctx context.Context, n tiering.NewSession) (*newborn, error) {
 	if n.ID == "" {
 		n.ID = randomText(16)
 	}
 	if err := s.admitAnswered(n.ID); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	user, err := s.ownerOf(n.User)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	c, err := s.change(ctx, n.ID, "create", "", nil)
+	if err != nil {
+		return nil, err
 	}
 	patch := &tiering.SessionPatch{State: n.State, Agent: &n.Agent, App: &n.App, Status: &n.Status, Progress: n.Progress, TTL: n.TTL}
-	c, err := s.change(ctx, n.ID, "create", n.IdempotencyKey, request)
-	if err != nil {
-		return nil, nil, err
-	}
 	if err := c.with(n.Events, patch, user); err != nil {
-		return nil, nil, err
+		return nil, err
+	}
+	of := sharers{user, n.App}
+	if err := s.checkShared(c.shared, of); err != nil {
+		return nil, err
 	}
 	now, err := s.Warm.Now(ctx)
 	if err != nil {
-		return nil, nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
+		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 	}
-	c.creates, c.user = true, user
-	if err := s.checkShared(c.shared, sharers{user, n.App}); err != nil {
-		return nil, nil, err
-	}
-	first := json.RawMessage(`{"type":"tierd.created"}`)
-	c.entries = append([][]byte{first}, c.entries...)
-	answer := created{n.ID, sharers{user, n.App}, from}
-	c.answer = answer
-	err = s.overFormer(ctx, c, func(t *sessionTx) error {
-		t.doc = sessionDoc{Created: now.UTC().Format(createdLayout), State: json.RawMessage(`{}`)}
-		return t.patch(c)
-	})
-	if err := c.replay(err, &answer); err != nil {
-		return nil, nil, err
-	}
-	if err := s.shareState(ctx, c.shared, answer.sharers, n.IdempotencyKey); err != nil {
-		return nil, nil, err
-	}
-	at, err := s.find(ctx, answer.ID)
+	return &newborn{id: n.ID, of: of, born: now.UTC().Format(createdLayout), idem: n.IdempotencyKey, last: c}, nil
+}
+
+// begins is the document that it begins with.
+func (b *newborn) begins(t *sessionTx) error {
+	t.doc, t.wrote = sessionDoc{Created: b.born, State: json.RawMessage(`{}`)}, true
+	return t.patch(b.last)
+}
+
+// firstEntry is that of every session.
+func firstEntry() []byte { return []byte(`{"type":"tierd.created"}`) }
+
+// create makes a session; request is what its idempotency key stands for.
+func (s sessions) create(ctx context.Context, n tiering.NewSession, request any) (*tiering.Session, error) {
+	b, err := s.newborn(ctx, n)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	out, err := s.shown(ctx, answer.ID, at)
-	return out, answer.From, err
+	c := b.last
+	if c.idem, err = s.idempotency(b.id, "create", b.idem, request); err != nil {
+		return nil, err
+	}
+	c.creates, c.user = true, b.of.User
+	c.entries = append([][]byte{firstEntry()}, c.entries...)
+	answer := created{ID: b.id, sharers: b.of}
+	c.answer = answer
+	err = s.overFormer(ctx, c, b.begins)
+	if err := c.replay(err, &answer); err != nil {
+		return nil, err
+	}
+	if err := s.shareState(ctx, c.shared, answer.sharers, b.idem); err != nil {
+		return nil, err
+	}
+	return s.get(ctx, answer.ID)
 }
 
 // Patch changes attributes and state.
@@ -252,11 +280,7 @@ func (s sessions) patchSession(ctx context.Context, id string, p *tiering.Sessio
 	if _, err := s.appendWith(ctx, id, nil, p, o); err != nil {
 		return nil, err
 	}
-	at, err := s.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return s.shown(ctx, id, at)
+	return s.get(ctx, id)
 }
 
 // Delete removes everything of a session.

@@ -18,6 +18,7 @@ type sessionChange struct {
 	guard   tiering.SessionWrite
 	idem    *warm.Idempotency
 	creates bool
+	birth   *birth // the session is one that is being made, of which this is a part
 	user    string // of a session that is made
 	ended   int64  // the last version of the log whose life is over and of which nothing stands
 	entries [][]byte
@@ -39,6 +40,7 @@ type sessionTx struct {
 	log     warm.Head
 	doc     sessionDoc
 	version int64 // of the document that stands
+	before  int64 // of the document, be it deleted
 	parts   map[string]warm.Current
 	entries [][]byte // appended besides the caller's, behind them
 	wrote   bool     // the document changed
@@ -47,16 +49,18 @@ type sessionTx struct {
 
 // change begins a change. request is what the idempotency key stands for.
 func (s sessions) change(ctx context.Context, id, op, idempotencyKey string, request any) (*sessionChange, error) {
-	if err := checkIdempotencyKey(idempotencyKey); err != nil {
-		return nil, err
-	}
-	p, err := s.sessionSpaces(ctx)
+	idem, err := s.idempotency(id, op, idempotencyKey, request)
 	if err != nil {
 		return nil, err
 	}
-	c := &sessionChange{s: s, id: id, policy: p}
-	if idempotencyKey == "" {
-		return c, nil
+	p, err := s.sessionSpaces(ctx)
+	return &sessionChange{s: s, id: id, policy: p, idem: idem}, err
+}
+
+// idempotency is what stands for a change that may come again, nil without a key.
+func (s sessions) idempotency(id, op, key string, request any) (*warm.Idempotency, error) {
+	if err := checkIdempotencyKey(key); err != nil || key == "" {
+		return nil, err
 	}
 	asked, err := json.Marshal(request)
 	if err != nil {
@@ -66,8 +70,7 @@ func (s sessions) change(ctx context.Context, id, op, idempotencyKey string, req
 	if op == "create" { // the id may be made anew by the second try
 		named.key.ID = ""
 	}
-	c.idem = &warm.Idempotency{Tenant: s.who.Tenant, Key: idempotencyKey, Hash: requestHash("session "+op, named, [][]byte{asked})}
-	return c, nil
+	return &warm.Idempotency{Tenant: s.who.Tenant, Key: key, Hash: requestHash("session "+op, named, [][]byte{asked})}, nil
 }
 
 // with takes events and a patch into the change.
@@ -185,8 +188,16 @@ func (c *sessionChange) judge(t *sessionTx, current []warm.Current) error {
 	log, doc := at[c.s.logKey(c.id)], at[c.s.docKey(c.id)]
 	live := log.Head.Live(log.Now)
 	t.log = log.Head
-	t.version = doc.Head.Standing(doc.Now)
+	t.version, t.before = doc.Head.Standing(doc.Now), doc.Head.Version
 	switch {
+	case c.birth != nil:
+		if err := c.birth.goesOn(live, log.Head, t.version); err != nil {
+			return err
+		}
+		c.takeParts(t, at)
+		return nil
+	case c.creates && live && t.version == 0:
+		return errBeingMade()
 	case c.creates && live && !c.s.mayRead(log.Head.User):
 		return &tiering.Error{Code: tiering.CodeVersionConflict, Detail: "the session exists"} // its version is not the caller's to know
 	case c.creates && live:
@@ -201,15 +212,20 @@ func (c *sessionChange) judge(t *sessionTx, current []warm.Current) error {
 	if err := c.s.asExpected(c.guard, t.version, log.Head.Version); err != nil {
 		return err
 	}
+	c.takeParts(t, at)
+	if doc.Body == nil {
+		return errBaseInCold
+	}
+	return decodeDoc(doc.Body, &t.doc)
+}
+
+// takeParts gives t the change's parts that stand.
+func (c *sessionChange) takeParts(t *sessionTx, at map[tiering.Key]warm.Current) {
 	for _, p := range c.parts {
 		if cur := at[c.s.partKey(c.id, p)]; cur.Head.Live(cur.Now) {
 			t.parts[p] = cur
 		}
 	}
-	if doc.Body == nil {
-		return errBaseInCold
-	}
-	return decodeDoc(doc.Body, &t.doc)
 }
 
 // underLease refuses a write whose lease does not stand among what was read.
@@ -254,7 +270,7 @@ func (c *sessionChange) changes(t *sessionTx) ([]warm.Change, error) {
 	} else if t.log.TTL > 0 || c.ttl != nil {
 		out = append(out, warm.Change{Key: s.logKey(c.id), Rows: []warm.Row{{Op: tiering.OpTouch, Expiry: warm.Expiry{TTL: c.ttl, Slide: true}, Exact: c.ttl != nil}}})
 	}
-	if t.wrote || c.creates {
+	if t.wrote {
 		body, err := encodeDoc(t.doc)
 		if err != nil {
 			return nil, err

@@ -7,7 +7,6 @@ import (
 	"time"
 
 	"github.com/tierd/tierd/tiering"
-	"github.com/tierd/tierd/warm"
 )
 
 const checkpointPart = "checkpoints/"
@@ -194,65 +193,5 @@ func (s sessions) resume(ctx context.Context, id, name string, o tiering.Session
 	if err != nil {
 		return nil, err
 	}
-	at, err := s.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	return s.shown(ctx, id, at)
-}
-
-// lifeOf is how long a session with this log lives behind each use, as NewSession
-// takes it.
-func lifeOf(log warm.Head) string {
-	return tiering.TTL{Life: log.TTL, None: log.TTL == 0}.String()
-}
-
-// Branch makes a new session from a checkpoint of another one.
-func (s sessions) Branch(ctx context.Context, id, name string, n *tiering.NewSession) (*tiering.Session, error) {
-	out, err := s.branch(ctx, id, name, orZero(n))
-	return out, tiering.Wrap(err, "branch", "", s.docKey(id))
-}
-
-func (s sessions) branch(ctx context.Context, id, name string, n tiering.NewSession) (*tiering.Session, error) {
-	request := struct {
-		Of, Checkpoint string
-		New            tiering.NewSession
-	}{id, name, n} // what is taken from the session may differ at the next try
-	at, err := s.find(ctx, id)
-	if err != nil {
-		return nil, err
-	}
-	if err := tiering.ValidatePartName(name); err != nil {
-		return nil, err
-	}
-	got, err := s.load(ctx, s.partKey(id, checkpointPart+name), reservedPolicy(), 0)
-	if err != nil {
-		return nil, err
-	}
-	if got.body == nil {
-		return nil, noCheckpoint(name)
-	}
-	var d checkpointDoc
-	if err := decodeDoc(got.body, &d); err != nil {
-		return nil, err
-	}
-	for to, from := range map[*string]string{&n.User: at.log.User, &n.Agent: at.doc.Agent, &n.App: at.doc.App, &n.Status: at.doc.Status, &n.TTL: lifeOf(at.log)} {
-		if *to == "" {
-			*to = from
-		}
-	}
-	if len(n.State) == 0 {
-		n.State = d.State
-	}
-	made, from, err := s.create(ctx, n, request, &branchPoint{d.Seq, d.CreatedAt, d.Skipped})
-	if err != nil {
-		return nil, err
-	}
-	if err := s.copySteps(ctx, id, *from, made.ID); err != nil {
-		return nil, err
-	}
-	if err := s.copyEvents(ctx, at, *from, made.ID, n.IdempotencyKey); err != nil {
-		return nil, err
-	}
-	return s.Get(ctx, made.ID)
+	return s.get(ctx, id)
 }

@@ -108,6 +108,11 @@ func (s sessions) events(ctx context.Context, id string, o tiering.EntriesOption
 	if !cur.Head.Live(cur.Now) || !s.mayRead(cur.Head.User) {
 		return nil, noSession()
 	}
+	if cur.Head.TTL == makingLife { // it may be one that is being made
+		if _, err := s.find(ctx, id); err != nil {
+			return nil, err
+		}
+	}
 	s.used(ctx, id, cur.Head)
 	return s.entriesOf(ctx, cur.Head, o)
 }

@@ -2,96 +2,10 @@ package router
 
 import (
 	"context"
-	"encoding/json"
-	"slices"
-	"time"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
 )
-
-// branchPoint is which events of a session a branch of it begins with: those up to a
-// number, without what resumes had gone back over. At is when that place was named.
-type branchPoint struct {
-	Seq     int64             `json:"seq"`
-	At      time.Time         `json:"at"`
-	Skipped []tiering.Omitted `json:"skipped,omitempty"`
-}
-
-// copyEvents appends the events of a session up to a point to another one that was
-// just made.
-func (s sessions) copyEvents(ctx context.Context, from *standingSession, d branchPoint, to, idem string) error {
-	c := eventCopy{sessions: s, to: to, idem: idem}
-	for after := int64(0); after < d.Seq; {
-		page, err := s.entriesOf(ctx, from.log, tiering.EntriesOptions{After: after, Before: d.Seq + 1, Limit: maxLimit})
-		if err != nil {
-			return err
-		}
-		for _, e := range page.Entries {
-			if after = e.Seq; inRuns(d.Skipped, e.Seq) {
-				continue
-			}
-			if err := c.add(ctx, e); err != nil {
-				return err
-			}
-		}
-		if !page.More {
-			break
-		}
-	}
-	return c.flush(ctx)
-}
-
-// inRuns reports whether an entry lies in any of runs.
-func inRuns(runs []tiering.Omitted, seq int64) bool {
-	return slices.ContainsFunc(runs, func(r tiering.Omitted) bool { return seq >= r.From && seq <= r.To })
-}
-
-// eventCopy appends events, without tierd's own, to a session in chunks. Which events
-// are in a chunk depends on the events alone, so that one that was appended by an
-// earlier try is known by its idempotency key.
-type eventCopy struct {
-	sessions
-	to     string
-	idem   string
-	moved  []movedEvent
-	run    []json.RawMessage
-	old    []int64
-	bytes  int
-	chunks int
-}
-
-// movedEvent is an event's number before and after.
-type movedEvent struct{ old, now int64 }
-
-func (c *eventCopy) add(ctx context.Context, e tiering.Entry) error {
-	if whatOf(e.Data) != "event" {
-		return nil
-	}
-	if len(c.run) == tiering.MaxAppend || len(c.run) > 0 && c.bytes+len(e.Data) > tiering.MaxBody {
-		if err := c.flush(ctx); err != nil {
-			return err
-		}
-	}
-	c.run, c.old, c.bytes = append(c.run, e.Data), append(c.old, e.Seq), c.bytes+len(e.Data)
-	return nil
-}
-
-// flush appends the chunk that was gathered.
-func (c *eventCopy) flush(ctx context.Context) error {
-	if len(c.run) == 0 {
-		return nil
-	}
-	a, err := c.appendAlone(ctx, c.to, c.run, tiering.SessionWrite{IdempotencyKey: alsoKey(c.idem, "copied", c.chunks)})
-	if err != nil {
-		return err
-	}
-	for i, seq := range c.old {
-		c.moved = append(c.moved, movedEvent{seq, a.FirstSeq + int64(i)})
-	}
-	c.run, c.old, c.bytes = nil, nil, 0
-	c.chunks++
-	return nil
-}
 
 // Export returns a whole session.
 func (s sessions) Export(ctx context.Context, id string) (*tiering.SessionExport, error) {
@@ -147,6 +61,12 @@ func (s sessions) export(ctx context.Context, id string) (*tiering.SessionExport
 	}
 	room = 0
 	return out, room.take(len(whole))
+}
+
+// lifeOf is how long a session with this log lives behind each use, as NewSession
+// takes it.
+func lifeOf(log warm.Head) string {
+	return tiering.TTL{Life: log.TTL, None: log.TTL == 0}.String()
 }
 
 // exportRoom is how many bytes of an export are taken. What is too long to be

@@ -25,7 +25,7 @@ func (s sessions) importSession(ctx context.Context, e tiering.SessionExport) (*
 		return nil, err
 	}
 	from := e.Session
-	made, _, err := s.create(ctx, tiering.NewSession{
+	m, err := s.beginBirth(ctx, tiering.NewSession{
 		ID: from.ID, User: from.User, Agent: from.Agent, App: from.App, Status: from.Status, Progress: from.Progress, State: from.State, TTL: e.TTL,
 	}, nil, nil)
 	if tiering.CodeOf(err) == tiering.CodeInvalid {
@@ -34,7 +34,8 @@ func (s sessions) importSession(ctx context.Context, e tiering.SessionExport) (*
 	if err != nil {
 		return nil, err
 	}
-	c := eventCopy{sessions: s, to: made.ID}
+	first := m.seq
+	c := eventCopy{birth: m}
 	for _, one := range e.Events {
 		if err := c.add(ctx, one); err != nil {
 			return nil, err
@@ -43,14 +44,13 @@ func (s sessions) importSession(ctx context.Context, e tiering.SessionExport) (*
 	if err := c.flush(ctx); err != nil {
 		return nil, err
 	}
-	if err := s.importParts(ctx, made, e, c.moved); err != nil {
+	if err := m.importParts(ctx, e, first, c.moved); err != nil {
 		return nil, err
 	}
-	return s.Get(ctx, made.ID)
+	return m.reveal(ctx, movedRuns(e.Skipped, c.moved))
 }
 
-// checkExport refuses what no export can be, before anything of it is written: an
-// import is several commits, and one that failed halfway would leave half a session.
+// checkExport refuses what no export can be, before anything of it is written.
 func (p *policy) checkExport(e tiering.SessionExport) error {
 	if e.TTL != "" {
 		if _, err := tiering.ParseTTL(e.TTL); err != nil {
@@ -155,35 +155,24 @@ func checkSteps(all []tiering.Step) error {
 	return nil
 }
 
-// importParts writes checkpoints, steps and what resumes went back over as they
-// were, each in its own commit.
-func (s sessions) importParts(ctx context.Context, made *tiering.Session, e tiering.SessionExport, moved []movedEvent) error {
+// importParts writes checkpoints and steps as they were. first is the entry that a
+// checkpoint without events follows.
+func (m *birth) importParts(ctx context.Context, e tiering.SessionExport, first int64, moved []movedEvent) error {
 	for _, c := range e.Checkpoints {
-		d := checkpointDoc{Version: made.Version, Seq: made.LastSeq, CreatedAt: c.CreatedAt, State: c.State, Skipped: movedRuns(c.Skipped, moved)}
+		d := checkpointDoc{Version: m.version, Seq: first, CreatedAt: c.CreatedAt, State: c.State, Skipped: movedRuns(c.Skipped, moved)}
 		if n := upTo(moved, c.Seq); n > 0 {
 			d.Seq = moved[n-1].now // the last event that belongs to it
 		}
-		if err := s.putPart(ctx, made.ID, checkpointPart, c.Name, d); err != nil {
+		if err := m.putPart(ctx, checkpointPart, c.Name, d); err != nil {
 			return err
 		}
 	}
 	for _, st := range e.Steps {
-		if err := s.putPart(ctx, made.ID, stepPart, st.Name, stepOf(st)); err != nil {
+		if err := m.putPart(ctx, stepPart, st.Name, stepOf(st)); err != nil {
 			return err
 		}
 	}
-	skipped := movedRuns(e.Skipped, moved)
-	if len(skipped) == 0 {
-		return nil
-	}
-	c, err := s.change(ctx, made.ID, "import", "", nil)
-	if err != nil {
-		return err
-	}
-	return c.commit(ctx, func(t *sessionTx) error {
-		t.doc.Skipped, t.wrote = skipped, true
-		return nil
-	})
+	return nil
 }
 
 // movedRuns are runs of entries under their new numbers, without those of which no

@@ -158,38 +158,6 @@ func (d *stepDoc) next(t *sessionTx, name, key string, claimed bool, r tiering.S
 	return out, t.note(systemEntry{Type: "step", Step: name, Status: tiering.StepClaimed})
 }
 
-// copySteps gives a branch the steps that were done where it begins: what they did
-// elsewhere stays done. Those that were claimed run where they were claimed. A try that
-// comes again finds what the one before wrote.
-func (s sessions) copySteps(ctx context.Context, id string, p branchPoint, to string) error {
-	return s.eachPart(ctx, id, stepPart, func(name string, body []byte) error {
-		var d stepDoc
-		if err := decodeDoc(body, &d); err != nil || !d.doneBy(p) {
-			return err
-		}
-		d.Seq = 0 // of the other log
-		return s.putPart(ctx, to, stepPart, name, d)
-	})
-}
-
-// putPart writes a part of a session that was just made, unless it is there.
-func (s sessions) putPart(ctx context.Context, id, prefix, name string, v any) error {
-	c, err := s.partChange(ctx, id, prefix, name, "copy", nil, tiering.SessionWrite{})
-	if err != nil {
-		return err
-	}
-	body, err := encodeDoc(v)
-	if err != nil {
-		return err
-	}
-	return c.commit(ctx, func(t *sessionTx) error {
-		if _, there := t.parts[c.parts[0]]; !there {
-			t.put[c.parts[0]] = body
-		}
-		return nil
-	})
-}
-
 // Steps lists the steps of a session by name.
 func (s sessions) Steps(ctx context.Context, id string) ([]tiering.Step, error) {
 	if _, err := s.find(ctx, id); err != nil {

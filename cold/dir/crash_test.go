@@ -1,10 +1,12 @@
 package dir_test
 
 import (
+	"bufio"
 	"bytes"
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -70,16 +72,29 @@ func TestKilledWriter(t *testing.T) {
 		t.Fatal(err)
 	}
 	halfDone := 0
-	for round := range 8 {
+	for round := 0; round < 8 || halfDone == 0 && round < 500; round++ {
 		cmd := exec.Command(self)
 		cmd.Env = append(os.Environ(), writerDir+"="+path)
-		var out, errs bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &out, &errs
+		var errs bytes.Buffer
+		cmd.Stderr = &errs
+		out, err := cmd.StdoutPipe()
+		if err != nil {
+			t.Fatal(err)
+		}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
-		time.Sleep(80*time.Millisecond + time.Duration(round*7)*time.Millisecond)
+		told := bufio.NewReader(out)
+		first, err := told.ReadBytes('\n') // it is at work
+		if err != nil {
+			t.Fatalf("writer: %v, %s", err, errs.String())
+		}
+		time.Sleep(time.Duration(round%8) * 7 * time.Millisecond)
 		if err := cmd.Process.Kill(); err != nil {
+			t.Fatal(err)
+		}
+		rest, err := io.ReadAll(told)
+		if err != nil {
 			t.Fatal(err)
 		}
 		_ = cmd.Wait() // killed
@@ -96,7 +111,7 @@ func TestKilledWriter(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		lines := bytes.Split(out.Bytes(), []byte("\n"))
+		lines := bytes.Split(append(first, rest...), []byte("\n"))
 		for _, name := range lines[:len(lines)-1] { // the last line may be cut
 			if _, err := b.Stat(t.Context(), string(name)); err != nil {
 				t.Fatalf("%s was acknowledged: %v", name, err)
