@@ -49,7 +49,7 @@ build: ## Build bin/tierd
 
 .PHONY: test
 test: ## Start Redis, PostgreSQL and S3 servers and run all tests with the race detector (PKG=./hot/... for some)
-	$(if $(WHOLE),$(GO) test -count=1 -timeout=14m -run='^(TestMachine|TestAYear|TestWrappedWarmConforms)$$' ./tiering/lifecycle ./internal/telemetry & unraced=$$!;) \
+	$(if $(WHOLE),$(GO) test -count=1 -timeout=14m -run='^(TestMachine|TestAYear|TestWrappedWarmConforms|TestAllocations.*)$$' ./tiering/lifecycle ./internal/telemetry ./internal/bench & unraced=$$!;) \
 	GO=$(GO) scripts/test $(RACE) -count=1 -timeout=14m -p=$(P) $(if $(WHOLE),$(LONGEST)) $(PKG); raced=$$?; \
 	$(if $(WHOLE),wait $$unraced &&) exit $$raced
 

@@ -134,7 +134,7 @@ func Open(ctx context.Context, c Config) (*Node, error) {
 		Warm: warm, Archive: archive, Hot: hot, Memories: found.ofEngine(), Holder: t.holder, SegmentAge: c.SegmentAge, Recorder: m.Lifecycle(), Logger: c.Logger,
 	})
 	n.Router = router.New(router.Config{
-		Hot: hot, Warm: warm, Archive: archive, Memories: found.ofRouter(), Summaries: summariser, Background: n.engine, Committers: t.committers, NoAutoCreate: c.NoAutoCreate,
+		Hot: hot, Warm: warm, Archive: archive, Memories: found.ofRouter(), Summaries: summariser, Background: n.engine, Committers: t.committers, HotTimeout: t.hotTimeout, NoAutoCreate: c.NoAutoCreate,
 		Recorder: m.Router(), Logger: c.Logger, Version: c.Version, Drivers: t.drivers,
 	})
 	run, stop := context.WithCancel(context.WithoutCancel(ctx))

@@ -31,7 +31,8 @@ type tiers struct {
 	primary    cold.Bucket
 	backup     cold.Bucket
 	committers int
-	holder     string // names this daemon in leases
+	hotTimeout time.Duration // as router.Config has it
+	holder     string        // names this daemon in leases
 	drivers    router.Drivers
 	shared     bool           // several daemons may use the same warm store
 	hotBytes   int64          // bound of the embedded hot tier
@@ -90,7 +91,7 @@ func (t *tiers) openHot(ctx context.Context, c Config) error {
 	name, _ := scheme(c.Hot, "memory:")
 	switch name {
 	case "memory":
-		t.hot = memory.Open(&memory.Options{MaxBytes: c.HotBytes})
+		t.hot, t.hotTimeout = memory.Open(&memory.Options{MaxBytes: c.HotBytes}), -1
 	case "redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster":
 		epoch, err := t.warm.HotEpoch(ctx)
 		if err != nil {

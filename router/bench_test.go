@@ -22,7 +22,7 @@ func benchRouter(b *testing.B) *Router {
 	b.Cleanup(func() { store.Close() })
 	cache := memory.Open(nil)
 	b.Cleanup(func() { cache.Close() })
-	r := New(Config{Hot: cache, Warm: store, Committers: store.Capabilities().Committers})
+	r := New(Config{Hot: cache, HotTimeout: -1, Warm: store, Committers: store.Capabilities().Committers})
 	b.Cleanup(r.Close)
 	return r
 }

@@ -49,7 +49,7 @@ func (r *Router) swap(ctx context.Context, p *policy, m *mutation, next func(bas
 }
 
 func (r *core) swapHot(ctx context.Context, key tiering.Key, cond tiering.Condition, doc []byte, life time.Duration) (hot.Entry, bool, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.HotTimeout)
+	ctx, cancel := r.hotBound(ctx)
 	defer cancel()
 	return r.Hot.Swap(ctx, key, cond, doc, life)
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/base32"
 	"encoding/json"
 	"strings"
+	"sync"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -171,34 +172,69 @@ func (r *Router) revokeKey(ctx context.Context, id string) error {
 	return err
 }
 
+func errWrongKey() error {
+	return tiering.Errorf(tiering.CodeUnauthenticated, "the API key is not valid")
+}
+
+// parsedKeys keeps API keys in use as they were parsed, by the digest of their
+// documents: the document itself is looked up for every request, so that a key that was
+// revoked or replaced is not found here.
+type parsedKeys struct {
+	mu sync.RWMutex
+	m  map[tiering.Digest]storedKey
+}
+
+// maxParsedKeys bounds them; over it, they start anew.
+const maxParsedKeys = 10_000
+
+func (c *parsedKeys) parse(d *tiering.Document) (storedKey, error) {
+	c.mu.RLock()
+	k, ok := c.m[d.Digest]
+	c.mu.RUnlock()
+	if ok {
+		return k, nil
+	}
+	k, err := parseKey(d.Body)
+	if err != nil {
+		return k, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.m == nil || len(c.m) >= maxParsedKeys {
+		c.m = map[tiering.Digest]storedKey{}
+	}
+	c.m[d.Digest] = k
+	return k, nil
+}
+
 // Authenticate returns who holds secret. Every way of being wrong is the same
 // unauthenticated error.
 func (r *Router) Authenticate(ctx context.Context, secret string) (tiering.Principal, error) {
-	wrong := tiering.Errorf(tiering.CodeUnauthenticated, "the API key is not valid")
 	rest, ok := strings.CutPrefix(secret, keyPrefix)
-	parts := strings.SplitN(rest, "_", 3)
-	if !ok || len(parts) != 3 || tiering.ValidateTenant(parts[2]) != nil || tiering.ValidateID(parts[0]) != nil {
-		return tiering.Principal{}, wrong
+	id, rest, more := strings.Cut(rest, "_")
+	text, tenant, whole := strings.Cut(rest, "_")
+	if !ok || !more || !whole || tiering.ValidateTenant(tenant) != nil || tiering.ValidateID(id) != nil {
+		return tiering.Principal{}, errWrongKey()
 	}
-	id, proof, tenant := parts[0], sha256.Sum256([]byte(parts[1])), parts[2]
-	d, err := r.cached(ctx, apiKeyKey(tenant, id), reservedPolicy(), 0)
+	proof := sha256.Sum256([]byte(text))
+	d, err := r.cached(ctx, apiKeyKey(tenant, id), r.keyPolicy, 0)
 	if err != nil && tiering.CodeOf(err) != tiering.CodeNotFound {
 		return tiering.Principal{}, tiering.Wrap(err, "authenticate", tiering.Warm, tiering.Key{})
 	}
 	var k storedKey
 	if err == nil {
-		if k, err = parseKey(d.Body); err != nil {
+		if k, err = r.apiKeys.parse(d); err != nil {
 			return tiering.Principal{}, err
 		}
 	}
 	if subtle.ConstantTimeCompare(proof[:], k.Hash[:]) != 1 || d == nil {
-		return tiering.Principal{}, wrong
+		return tiering.Principal{}, errWrongKey()
 	}
 	switch over, err := r.over(ctx, k.ExpiresAt); {
 	case err != nil:
 		return tiering.Principal{}, tiering.Wrap(err, "authenticate", "", tiering.Key{})
 	case over:
-		return tiering.Principal{}, wrong
+		return tiering.Principal{}, errWrongKey()
 	}
 	return tiering.Principal{Tenant: tenant, KeyID: id, Scope: k.Scope, ExpiresAt: k.ExpiresAt}, nil
 }

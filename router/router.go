@@ -36,7 +36,8 @@ type Config struct {
 	// CommitTimeout bounds one statement of warm; 0 means 10 s. It is shorter
 	// than hot.TokenTTL, so that a pending mark outlives the commit it guards.
 	CommitTimeout time.Duration
-	// HotTimeout bounds one call to hot; 0 means 250 ms.
+	// HotTimeout bounds one call to hot; 0 means 250 ms. Negative: hot is in this
+	// process and never waits, so that a deadline would only cost.
 	HotTimeout time.Duration
 	// PolicyTTL is how old a cached policy may be; 0 means 1 s. A policy set
 	// through this router is in force at once.
@@ -81,6 +82,8 @@ type core struct {
 	flights     flights
 	epochs      epochs
 	policies    policyCache
+	apiKeys     parsedKeys
+	keyPolicy   *policy // of API keys
 	watchers    *feedReader
 	started     time.Time
 	slides      slides
@@ -123,7 +126,7 @@ func New(c Config) *Router {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	r := &core{Config: c, started: c.Clock(), flights: flights{joins: underLease}}
+	r := &core{Config: c, started: c.Clock(), flights: flights{joins: underLease}, keyPolicy: reservedPolicy()}
 	r.closing, r.close = context.WithCancel(context.Background())
 	r.remote, _ = warm.As[warm.Remote](c.Warm)
 	r.queue = newQueue(c.Warm, c.Committers, c.CommitTimeout, c.Recorder)
@@ -157,7 +160,7 @@ func (r *Router) Close() {
 		r.queue.running.Wait()
 		r.background.Wait()
 	}()
-	bound := r.CommitTimeout + 2*r.HotTimeout
+	bound := r.CommitTimeout + 2*max(0, r.HotTimeout)
 	patience := time.NewTimer(bound)
 	defer patience.Stop()
 	select {

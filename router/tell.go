@@ -65,7 +65,7 @@ func (r *core) tell(ctx context.Context, steps []hot.Step) []error {
 	if len(steps) == 0 {
 		return nil
 	}
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.HotTimeout)
+	ctx, cancel := r.hotBound(context.WithoutCancel(ctx))
 	defer cancel()
 	return hot.Together(ctx, r.Hot, steps)
 }

@@ -99,14 +99,22 @@ func (r *core) once(ctx context.Context, p *policy, m *mutation) error {
 // onHot runs one call to hot under its own bound, whether or not the caller
 // still waits: a mark that was made has to be settled.
 func (r *core) onHot(ctx context.Context, call func(context.Context) error) error {
-	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), r.HotTimeout)
+	ctx, cancel := r.hotBound(context.WithoutCancel(ctx))
 	defer cancel()
 	return call(ctx)
 }
 
+// hotBound is ctx for as long as a call to hot may take.
+func (r *core) hotBound(ctx context.Context) (context.Context, context.CancelFunc) {
+	if r.HotTimeout < 0 {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, r.HotTimeout)
+}
+
 // look asks hot, for as long as a call to hot may take.
 func (r *core) look(ctx context.Context, key tiering.Key, lease bool) (hot.Lookup, error) {
-	ctx, cancel := context.WithTimeout(ctx, r.HotTimeout)
+	ctx, cancel := r.hotBound(ctx)
 	defer cancel()
 	return r.Hot.Get(ctx, key, lease)
 }

@@ -32,31 +32,24 @@ type call struct {
 	used   int
 }
 
-// header sets a header of the answer. name is in Go's canonical form.
-func (c *call) header(name, value string) {
-	if c.used == len(c.values) {
-		c.w.Header()[name] = []string{value}
-		return
-	}
-	c.values[c.used] = value
-	c.used++
-	c.w.Header()[name] = c.values[c.used-1 : c.used : c.used]
-}
-
 func (c *call) ctx() context.Context { return c.r.Context() }
 
 // serve returns the handler of op: it authenticates, checks what is the same
 // for all operations, runs it and answers with its error.
 func (s *Server) serve(op *operation) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if rec, ok := w.(*recorder); ok {
-			rec.route = op.path
-		}
-		c := &call{s: s, op: op, w: w, r: r}
-		if err := c.handle(); err != nil {
-			s.refuse(w, r, err)
-		}
+		s.answer(&call{s: s, op: op, w: w, r: r, ns: r.PathValue("ns"), id: r.PathValue("id")})
 	})
+}
+
+// answer runs c's operation and answers with its error.
+func (s *Server) answer(c *call) {
+	if rec, ok := c.w.(*recorder); ok {
+		rec.route = c.op.path
+	}
+	if err := c.handle(); err != nil {
+		s.refuse(c.w, c.r, err)
+	}
 }
 
 func (c *call) handle() error {
@@ -70,7 +63,6 @@ func (c *call) handle() error {
 	if err := c.parseQuery(); err != nil {
 		return err
 	}
-	c.ns = c.r.PathValue("ns")
 	if err := c.findID(); err != nil {
 		return err
 	}
@@ -105,13 +97,11 @@ func (c *call) parseQuery() error {
 // findID takes the document's id from the path or from "?id=".
 func (c *call) findID() error {
 	if !c.op.onDocument() {
-		c.id = c.r.PathValue("id")
 		return nil
 	}
 	if err := tiering.ValidateNamespace(c.ns); err != nil {
 		return err
 	}
-	c.id = c.r.PathValue("id")
 	if c.q.has("id") {
 		if c.id != "" {
 			return tiering.Invalidf("the id is in the path and in ?id=: give one")

@@ -11,10 +11,11 @@ import (
 
 // etag is the entity tag of a version: its number in quotes.
 func etag(version int64) string {
-	b := make([]byte, 0, 24)
-	b = append(b, '"')
-	b = strconv.AppendInt(b, version, 10)
-	return string(append(b, '"'))
+	return string(appendETag(make([]byte, 0, 24), version))
+}
+
+func appendETag(b []byte, version int64) []byte {
+	return append(strconv.AppendInt(append(b, '"'), version, 10), '"')
 }
 
 // guardHeaders are the request headers without which a write may do more than

@@ -6,7 +6,6 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
-	"time"
 
 	"github.com/tierd/tierd/tiering"
 )
@@ -262,39 +261,6 @@ func (c *call) headDocument() error {
 	}
 	c.w.WriteHeader(http.StatusOK)
 	return nil
-}
-
-// metaHeaders says what is known of a stored version, so that a client can
-// give its caller the same Meta as an embedded node. A default has version 0
-// and none of them.
-func (c *call) metaHeaders(m *tiering.Meta) {
-	if m.Version == 0 {
-		return
-	}
-	c.header("Etag", etag(m.Version))
-	c.header("Tierd-Size", strconv.FormatInt(m.Size, 10))
-	if d := m.Digest.String(); d != "" {
-		c.header("Tierd-Digest", d)
-	}
-	if !m.UpdatedAt.IsZero() {
-		c.header("Last-Modified", m.UpdatedAt.UTC().Format(http.TimeFormat))
-	}
-	c.headerTime("Tierd-Created-At", m.CreatedAt)
-	c.headerTime("Tierd-Updated-At", m.UpdatedAt)
-	c.headerTime("Tierd-Expires-At", m.ExpiresAt)
-	if m.User != "" {
-		c.header("Tierd-User", url.PathEscape(m.User)) // headers are ASCII, owners are not
-	}
-	if m.Pinned {
-		c.header("Tierd-Pinned", "true")
-	}
-}
-
-// headerTime writes a time to the nanosecond, which HTTP's own dates cannot.
-func (c *call) headerTime(name string, t time.Time) {
-	if !t.IsZero() {
-		c.header(name, t.UTC().Format(time.RFC3339Nano))
-	}
 }
 
 // preconditions are the conditional headers of a read.

@@ -52,3 +52,32 @@ func TestPagesOfOthersDoNotGetInWithoutKeys(t *testing.T) {
 		})
 	}
 }
+
+// The directory and the mux are built from one table, and send a request to the same
+// operation, whichever is asked.
+func TestTheDirectoryAgreesWithTheMux(t *testing.T) {
+	s := newTest(t, newFake(), nil)
+	known := 0
+	for _, op := range s.operations() {
+		if !op.onDocument() {
+			continue
+		}
+		path := strings.Replace(strings.Replace(op.path, "{ns}", "runs", 1), "{id...}", "run/7", 1)
+		got, ns, id := s.direct.find(op.method, path)
+		if got == nil || got.id != op.id || ns != "runs" || id != "run/7" {
+			t.Errorf("%s %s leads to %+v, %q, %q", op.method, path, got, ns, id)
+		}
+		if _, pattern := s.mux.Handler(httptest.NewRequest(op.method, path, nil)); pattern != op.method+" "+op.path {
+			t.Errorf("%s %s: the mux has %q", op.method, path, pattern)
+		}
+		known++
+	}
+	if known == 0 || known != len(s.direct) {
+		t.Errorf("%d operations on a document, %d in the directory", known, len(s.direct))
+	}
+	for _, path := range []string{"/", "/v1", "/v1/state", "/v1/state/runs", "/v2/state/runs/run", "/v1/status/a/b", "/docs"} {
+		if op, _, _ := s.direct.find("GET", path); op != nil {
+			t.Errorf("%s leads to %s", path, op.id)
+		}
+	}
+}

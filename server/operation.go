@@ -136,6 +136,7 @@ func (s *Server) route(ops []*operation) {
 	for _, op := range ops {
 		if op.onDocument() {
 			s.mux.Handle(op.method+" "+op.path, s.serve(op))
+			s.direct.add(op)
 			byQuery[op.method+" "+strings.TrimSuffix(op.path, idSuffix)] = op
 			continue
 		}

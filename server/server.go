@@ -73,6 +73,7 @@ type Server struct {
 	opts     Options
 	log      *slog.Logger
 	mux      *http.ServeMux
+	direct   directory
 	bodies   map[string]*bodySchema // by component
 	origin   *http.CrossOriginProtection
 	watchers atomic.Int64
@@ -92,7 +93,7 @@ func New(o Options) (*Server, error) {
 		return nil, errors.New("server: Options.As is required")
 	}
 	s := &Server{
-		opts: o.withDefaults(), mux: http.NewServeMux(), origin: http.NewCrossOriginProtection(),
+		opts: o.withDefaults(), mux: http.NewServeMux(), direct: directory{}, origin: http.NewCrossOriginProtection(),
 		stopping: make(chan struct{}),
 	}
 	s.log = s.opts.Logger

@@ -74,14 +74,24 @@ func DigestOf(b []byte) Digest { return sha256.Sum256(b) }
 
 // String returns "sha256:" and 64 hex digits, "" for the zero Digest.
 func (d Digest) String() string {
+	var room [digestText]byte
+	text, _ := d.AppendText(room[:0])
+	return string(text)
+}
+
+// digestText is how long the text of a Digest is.
+const digestText = len("sha256:") + 2*sha256.Size
+
+// AppendText appends String to b. It never fails.
+func (d Digest) AppendText(b []byte) ([]byte, error) {
 	if d == (Digest{}) {
-		return ""
+		return b, nil
 	}
-	return "sha256:" + hex.EncodeToString(d[:])
+	return hex.AppendEncode(append(b, "sha256:"...), d[:]), nil
 }
 
 // MarshalText writes String.
-func (d Digest) MarshalText() ([]byte, error) { return []byte(d.String()), nil }
+func (d Digest) MarshalText() ([]byte, error) { return d.AppendText(make([]byte, 0, digestText)) }
 
 // UnmarshalText reads String's form.
 func (d *Digest) UnmarshalText(b []byte) error {

@@ -334,6 +334,9 @@ func Told(err error) string {
 
 // CodeOf returns the code of err, "" for nil and for foreign errors.
 func CodeOf(err error) Code {
+	if err == nil { // the usual case, of every read: without what errors.As allocates
+		return ""
+	}
 	var e *Error
 	if errors.As(err, &e) {
 		return e.Code
