@@ -226,7 +226,7 @@ func indexes(t *testing.T, s *postgres.Store) (state func() (n int, valid bool),
 	return func() (n int, valid bool) {
 		t.Helper()
 		if err := pool.QueryRow(t.Context(), `SELECT count(*), coalesce(bool_and(i.indisvalid), false) FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
-			WHERE i.indrelid = 'memory_vector'::regclass AND c.relname LIKE 'memory\_hnsw%'`).Scan(&n, &valid); err != nil {
+			WHERE i.indrelid = 'memory_vector'::regclass AND c.relname LIKE 'memory\_half%'`).Scan(&n, &valid); err != nil {
 			t.Fatal(err)
 		}
 		return n, valid
@@ -297,7 +297,7 @@ func TestABuildThatDiedIsReplaced(t *testing.T) {
 	if n, valid := state(); n != 1 || !valid {
 		t.Fatalf("there are %d indexes (valid: %v)", n, valid)
 	}
-	if _, err := pool.Exec(t.Context(), `UPDATE pg_index SET indisvalid = false WHERE indrelid = 'memory_vector'::regclass AND indexrelid::regclass::text LIKE '%memory_hnsw%'`); err != nil {
+	if _, err := pool.Exec(t.Context(), `UPDATE pg_index SET indisvalid = false WHERE indrelid = 'memory_vector'::regclass AND indexrelid::regclass::text LIKE '%memory_half%'`); err != nil {
 		t.Fatal(err)
 	}
 	if _, valid := state(); valid {

@@ -19,24 +19,26 @@ const (
 // Around implements vector.Index. A session is read from each hit on, in both
 // directions, for as far as it takes to meet one in scope.
 func (x *Index) Around(ctx context.Context, s vector.Scope, hits []vector.Hit) (out []vector.Adjacent, err error) {
-	var names []string
-	var ids [][]byte
+	ids := map[string][][]byte{} // by namespace
 	for _, h := range hits {
 		if h.Key.Tenant == s.Tenant && h.Session != "" {
-			names, ids = append(names, h.Key.Namespace), append(ids, []byte(h.Key.ID))
+			ids[h.Key.Namespace] = append(ids[h.Key.Namespace], []byte(h.Key.ID))
 		}
 	}
-	if names == nil {
+	if len(ids) == 0 {
 		return nil, ctx.Err()
 	}
-	nids, err := x.nids(ctx, s)
+	places, err := x.places(ctx, s)
 	if err != nil {
 		return nil, err
 	}
 	of := map[tiering.Key]*vector.Adjacent{}
-	for _, nid := range nids {
+	for _, p := range places {
+		if ids[p.name] == nil {
+			continue
+		}
 		var a args
-		rows, err := x.walker().Query(ctx, x.aroundSQL(&a, s, nid, names, ids), a.values...)
+		rows, err := x.walker().Query(ctx, x.aroundSQL(&a, s, p, ids[p.name]), a.values...)
 		if err != nil {
 			return nil, err
 		}
@@ -44,8 +46,8 @@ func (x *Index) Around(ctx context.Context, s vector.Scope, hits []vector.Hit) (
 			var id []byte
 			var side int
 			var r hitRow
-			err := rows.Scan(append([]any{&id, &side}, r.into()...)...)
-			h := r.result(0)
+			err := rows.Scan(r.into(&id, &side)...)
+			h := r.result(s.Tenant, p, 0)
 			key := h.Key
 			key.ID = string(id)
 			if of[key] == nil {
@@ -80,14 +82,14 @@ func (x *Index) walker() queries {
 
 // aroundSQL finds, of memories of a namespace that have a session, each itself
 // and its neighbours in scope.
-func (x *Index) aroundSQL(a *args, s vector.Scope, nid int32, names []string, ids [][]byte) string {
-	n, within := a.add(nid), x.within(a, s, nid)+keyed(a, s)
+func (x *Index) aroundSQL(a *args, s vector.Scope, p place, ids [][]byte) string {
+	n, within := a.add(p.nid), x.within(a, s, p)
 	next := func(side, than, order string) string {
-		return ` UNION ALL SELECT q.id, ` + side + `, ` + hitColumns + ` FROM q CROSS JOIN LATERAL (SELECT m.* FROM memory c` + memoriesOf(`c`) + `
+		return ` UNION ALL SELECT q.id, ` + side + `, ` + hitColumns + ` FROM q CROSS JOIN LATERAL (SELECT m.* FROM memory c` + memoriesOf(`c`, `JOIN`, ``) + `
 			WHERE c.nid = ` + n + ` AND c.session = q.session AND c.session <> '' AND c.begun ` + than + `= q.at AND (c.begun ` + than + ` q.at OR m.id ` + than + ` q.id) AND ` + within + `
 			ORDER BY c.begun ` + order + `, m.id ` + order + ` LIMIT 1) m`
 	}
-	return `WITH q AS MATERIALIZED (SELECT ` + hitColumns + ` FROM unnest(` + a.add(names) + `::text[], ` + a.add(ids) + `::bytea[]) t(namespace, id)
-			JOIN head h ON h.nid = ` + n + ` AND h.id = t.id` + memoriesOf(`h`) + ` WHERE m.namespace = t.namespace AND m.session <> '')
+	return `WITH q AS MATERIALIZED (SELECT ` + hitColumns + ` FROM unnest(` + a.add(ids) + `::bytea[]) t(id)
+			JOIN head h ON h.nid = ` + n + ` AND h.id = t.id` + memoriesOf(`h`, `JOIN`, ``) + ` WHERE m.session <> '')
 		SELECT m.id, 0, ` + hitColumns + ` FROM q m` + next(`-1`, `<`, `DESC`) + next(`1`, `>`, `ASC`)
 }

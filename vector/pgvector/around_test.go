@@ -57,12 +57,12 @@ func TestNeighboursAreFoundWithoutTheirSession(t *testing.T) {
 			t.Errorf("around %s are %+v and %+v, want %v", a.Of, a.Before, a.After, want)
 		}
 	}
-	nids, err := x.nids(t.Context(), s)
+	places, err := x.places(t.Context(), s)
 	if err != nil {
 		t.Fatal(err)
 	}
 	var a args
-	sql := x.aroundSQL(&a, s, nids[0], []string{"mind", "mind"}, [][]byte{[]byte("0400"), []byte("0010")})
+	sql := x.aroundSQL(&a, s, places[0], [][]byte{[]byte("0400"), []byte("0010")})
 	rows, err := x.walker().Query(t.Context(), `EXPLAIN (ANALYZE, FORMAT JSON) `+sql, a.values...)
 	if err != nil {
 		t.Fatal(err)

@@ -27,50 +27,57 @@ const (
 	// maxIndexes is how many namespaces have an index, the largest first: every
 	// insert into the table looks at the condition of each.
 	maxIndexes = 256
-	// most dimensions of a column of vectors, and of half vectors, that HNSW takes.
-	mostDims, mostHalfDims = 2000, 4000
+	// mostDims is how many dimensions HNSW takes of half vectors.
+	mostDims = 4000
 )
 
-// An index is named by what it is of: namespace, space, dimensions.
-var indexName = regexp.MustCompile(`^memory_hnsw_(\d+)_(\d+)_(\d+)$`)
+// hnsw is an index. The zero value is none.
+type hnsw struct {
+	dims int
+	tuning
+}
 
-func nameOf(o of, dims int) string { return fmt.Sprintf("memory_hnsw_%d_%d_%d", o.nid, o.sid, dims) }
+// An index is named by what it is of: namespace, space, dimensions. Of those of
+// whole vectors, which there were once, none is of use.
+var indexName = regexp.MustCompile(`^memory_half_(\d+)_(\d+)_(\d+)$`)
 
-// indexCondition is the condition of an index, word by word that of the search
-// through it.
-func indexCondition(o of, dims int, table string, x *Index) string {
+func nameOf(o of, dims int) string { return fmt.Sprintf("memory_half_%d_%d_%d", o.nid, o.sid, dims) }
+
+// condition is that of vectors of a namespace in a space, word by word the same
+// for an index and for a search through it.
+func (x *Index) condition(o of, dims int, table string) string {
 	return x.sql(fmt.Sprintf(`%snid = %d AND %ssid = %d AND {{dims}}(%sv) = %d`, table, o.nid, table, o.sid, table, dims))
 }
 
-// indexedColumn is what an index is of.
+// indexedColumn is what an index is of: half vectors, of which a page holds twice
+// as many.
 func (x *Index) indexedColumn(dims int, column string) string {
-	if dims > mostDims {
-		return x.sql(fmt.Sprintf(`((%s::{{vector}})::{{halfvec}}(%d))`, column, dims))
-	}
-	return x.sql(fmt.Sprintf(`(%s::{{vector}}(%d))`, column, dims))
+	return x.sql(fmt.Sprintf(`((%s::{{vector}})::{{halfvec}}(%d))`, column, dims))
 }
 
-// indexed returns the dimensions of the index of a namespace in a space; 0:
-// there is none.
-func (x *Index) indexed(ctx context.Context, o of) (int, error) {
+// indexed returns the index of a namespace in a space.
+func (x *Index) indexed(ctx context.Context, o of) (hnsw, error) {
 	x.known.mu.Lock()
-	dims, fresh := x.known.hnsw[o], time.Since(x.known.looked) < lookEvery
+	is, fresh := x.known.hnsw[o], time.Since(x.known.looked) < lookEvery
 	x.known.mu.Unlock()
 	if fresh {
-		return dims, nil
+		return is, nil
 	}
 	valid, _, err := x.indexes(ctx)
 	return valid[o], err
 }
 
+const theIndexes = `SELECT c.relname, i.indisvalid, coalesce(obj_description(c.oid, 'pg_class'), '') FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid
+	WHERE i.indrelid = 'memory_vector'::regclass AND c.relname ~ '^memory_(half|hnsw)_'`
+
 // indexes looks which indexes there are; broken are those that a build left
 // that died, or that is under way.
-func (x *Index) indexes(ctx context.Context) (valid map[of]int, broken []string, err error) {
-	valid = map[of]int{}
-	err = x.each(ctx, `SELECT c.relname, i.indisvalid FROM pg_index i JOIN pg_class c ON c.oid = i.indexrelid WHERE i.indrelid = 'memory_vector'::regclass AND c.relname LIKE 'memory\_hnsw\_%'`, nil, func(rows pgx.Rows) error {
-		var name string
+func (x *Index) indexes(ctx context.Context) (valid map[of]hnsw, broken []string, err error) {
+	valid = map[of]hnsw{}
+	err = x.each(ctx, theIndexes, nil, func(rows pgx.Rows) error {
+		var name, tuned string
 		var ok bool
-		if err := rows.Scan(&name, &ok); err != nil {
+		if err := rows.Scan(&name, &ok, &tuned); err != nil {
 			return err
 		}
 		m := indexName.FindStringSubmatch(name)
@@ -81,7 +88,7 @@ func (x *Index) indexes(ctx context.Context) (valid map[of]int, broken []string,
 		nid, _ := strconv.Atoi(m[1]) // digits, as the expression says
 		sid, _ := strconv.Atoi(m[2])
 		dims, _ := strconv.Atoi(m[3])
-		valid[of{int32(nid), int32(sid)}] = dims
+		valid[of{int32(nid), int32(sid)}] = hnsw{dims, readTuning(tuned)}
 		return nil
 	})
 	if err != nil {
@@ -94,8 +101,8 @@ func (x *Index) indexes(ctx context.Context) (valid map[of]int, broken []string,
 }
 
 // Maintain implements vector.Index: it folds counts, drops the indexes of what
-// shrank, builds those that large namespaces lack and merges what is fresh into
-// them. It is for one daemon at a time; two do no harm.
+// shrank, builds those that large namespaces lack, merges what is fresh into
+// them and measures how wide they have to be searched. It is for one daemon at a time; two do no harm.
 func (x *Index) Maintain(ctx context.Context) (more bool, err error) {
 	if more, err = x.fold(ctx); err != nil || more {
 		return more, err
@@ -110,7 +117,7 @@ func (x *Index) Maintain(ctx context.Context) (more bool, err error) {
 		}
 		return true, nil
 	}
-	for _, look := range []func(context.Context, map[of]int) (bool, error){x.dropSpare, x.buildMissing} {
+	for _, look := range []func(context.Context, map[of]hnsw) (bool, error){x.dropSpare, x.buildMissing} {
 		if more, err := look(ctx, valid); err != nil || more {
 			return more, err
 		}
@@ -121,7 +128,7 @@ func (x *Index) Maintain(ctx context.Context) (more bool, err error) {
 			return n > 0, err
 		}
 	}
-	return false, nil
+	return x.tune(ctx, valid)
 }
 
 const foldCounts = `WITH gone AS (DELETE FROM memory_delta WHERE seq IN (SELECT seq FROM memory_delta ORDER BY seq LIMIT $1) RETURNING nid, length, sign, tids),
@@ -173,13 +180,13 @@ const theMissing = `WITH RECURSIVE g (nid, n, sid) AS (
 	WHERE g.sid IS NOT NULL AND (g.nid, g.sid) NOT IN (SELECT * FROM unnest($4::int[], $5::int[])) AND v.n >= $1 AND x.dims <= $2 ORDER BY g.n DESC LIMIT $3`
 
 // buildMissing builds an index that a large group lacks.
-func (x *Index) buildMissing(ctx context.Context, valid map[of]int) (built bool, err error) {
+func (x *Index) buildMissing(ctx context.Context, valid map[of]hnsw) (built bool, err error) {
 	if len(valid) >= maxIndexes {
 		return false, nil
 	}
 	var missing []group
 	nids, sids := numbers(valid)
-	if err := x.each(ctx, x.sql(theMissing), []any{x.opts.IndexFrom, mostHalfDims, 1, nids, sids}, func(rows pgx.Rows) error {
+	if err := x.each(ctx, x.sql(theMissing), []any{x.opts.IndexFrom, mostDims, 1, nids, sids}, func(rows pgx.Rows) error {
 		var g group
 		err := rows.Scan(&g.nid, &g.sid, &g.dims)
 		missing = append(missing, g)
@@ -197,13 +204,13 @@ const theSpare = `SELECT t.nid, t.sid FROM unnest($2::int[], $3::int[]) t(nid, s
 
 // dropSpare drops the indexes that nobody needs any more; what is left of their
 // vectors is compared one by one.
-func (x *Index) dropSpare(ctx context.Context, valid map[of]int) (dropped bool, err error) {
+func (x *Index) dropSpare(ctx context.Context, valid map[of]hnsw) (dropped bool, err error) {
 	var names []string
 	nids, sids := numbers(valid)
 	if err := x.each(ctx, theSpare, []any{x.opts.IndexFrom, nids, sids}, func(rows pgx.Rows) error {
 		var o of
 		err := rows.Scan(&o.nid, &o.sid)
-		names = append(names, nameOf(o, valid[o]))
+		names = append(names, nameOf(o, valid[o].dims))
 		return err
 	}); err != nil {
 		return false, err
@@ -212,7 +219,7 @@ func (x *Index) dropSpare(ctx context.Context, valid map[of]int) (dropped bool, 
 }
 
 // numbers are those of groups, by column.
-func numbers(groups map[of]int) (nids, sids []int32) {
+func numbers(groups map[of]hnsw) (nids, sids []int32) {
 	for o := range groups {
 		nids, sids = append(nids, o.nid), append(sids, o.sid)
 	}
@@ -231,16 +238,16 @@ func (x *Index) build(ctx context.Context, g group) error {
 			break
 		}
 	}
-	class := `vector_cosine_ops`
-	if g.dims > mostDims {
-		class = `halfvec_cosine_ops`
-	}
-	err := x.alone(ctx, `CREATE INDEX CONCURRENTLY `+nameOf(g.of, g.dims)+` ON memory_vector USING hnsw (`+x.indexedColumn(g.dims, "v")+` `+x.schema+`.`+class+`) WHERE `+indexCondition(g.of, g.dims, "", x))
+	err := x.alone(ctx, `CREATE INDEX CONCURRENTLY `+nameOf(g.of, g.dims)+` ON memory_vector USING hnsw (`+x.indexedColumn(g.dims, "v")+` `+x.schema+`.halfvec_cosine_ops) WHERE `+x.condition(g.of, g.dims, ""))
 	if code(err) == "42P07" { // another daemon builds it
 		return nil
 	}
 	x.lookAgain()
-	return err
+	if err != nil {
+		return err
+	}
+	// What moved left as many entries behind, which every search would step over.
+	return x.alone(ctx, `VACUUM (TRUNCATE false) memory_fresh`)
 }
 
 // lookAgain forgets which indexes there are.

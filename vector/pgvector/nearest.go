@@ -2,8 +2,8 @@ package pgvector
 
 import (
 	"context"
-	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/jackc/pgx/v5"
 
@@ -11,8 +11,9 @@ import (
 )
 
 // slack is how many more vectors than asked for a search takes before it looks
-// whether their memories stand: some may have ended, or expired.
-const slack = 6
+// whether their memories stand: some may have ended, or expired. Each costs two
+// look-ups.
+const slack = 4
 
 // Nearest implements vector.Index.
 func (x *Index) Nearest(ctx context.Context, s vector.Scope, space string, v []float32, limit int, deep bool) ([]vector.Hit, error) {
@@ -20,8 +21,8 @@ func (x *Index) Nearest(ctx context.Context, s vector.Scope, space string, v []f
 	if q == nil || limit <= 0 {
 		return nil, ctx.Err()
 	}
-	nids, err := x.nids(ctx, s)
-	if err != nil || len(nids) == 0 {
+	places, err := x.places(ctx, s)
+	if err != nil || len(places) == 0 {
 		return nil, err
 	}
 	sid, err := x.sid(ctx, space)
@@ -29,8 +30,8 @@ func (x *Index) Nearest(ctx context.Context, s vector.Scope, space string, v []f
 		return nil, err
 	}
 	var all []vector.Hit
-	for _, nid := range nids {
-		hits, err := x.nearest(ctx, search{s, of{nid, sid}, q, limit, deep})
+	for _, p := range places {
+		hits, err := x.nearest(ctx, search{s, p, of{p.nid, sid}, q, limit, deep})
 		if err != nil {
 			return nil, err
 		}
@@ -42,6 +43,7 @@ func (x *Index) Nearest(ctx context.Context, s vector.Scope, space string, v []f
 // search is one search in one namespace.
 type search struct {
 	scope vector.Scope
+	place place
 	of
 	q     []float32
 	limit int
@@ -55,13 +57,13 @@ func (x *Index) nearest(ctx context.Context, s search) ([]vector.Hit, error) {
 	if err != nil {
 		return nil, err
 	}
-	if indexed == len(s.q) {
+	if indexed.dims == len(s.q) {
 		some, err := x.estimate(ctx, s)
 		if err != nil {
 			return nil, err
 		}
 		if some > int64(x.opts.ExactUpTo) {
-			hits, err := x.through(ctx, s)
+			hits, err := x.through(ctx, s, x.width(s, indexed))
 			if err != nil || len(hits) == s.limit {
 				return hits, err
 			}
@@ -108,19 +110,26 @@ func (x *Index) apart(table, q string) string {
 	return x.sql(`(v.v {{near}} ` + q + `)`)
 }
 
-// same is the condition of vectors of as many dimensions as the query.
-func (x *Index) same(s search) string { return x.sql(fmt.Sprintf(`{{dims}}(v.v) = %d`, len(s.q))) }
+// oneByOne are the vectors of tables that meet a condition, with their distances to
+// the query at q; beside is what is joined with them.
+func (x *Index) oneByOne(tables []string, q, beside, where string) string {
+	all := make([]string, len(tables))
+	for i, t := range tables {
+		all[i] = `SELECT v.kid, ` + x.apart(t, q) + ` AS d FROM ` + t + ` v` + beside + ` WHERE ` + where
+	}
+	return strings.Join(all, ` UNION ALL `)
+}
 
-// memoriesOf joins the memories of a few rows, one by one: a planner that knows
-// little of the tables yet would read all of a namespace's.
-func memoriesOf(rows string) string {
-	return ` CROSS JOIN LATERAL (SELECT * FROM live_memory m WHERE m.kid = ` + rows + `.kid OFFSET 0) m`
+// standing takes the best of some vectors, and of their memories those that
+// stand and meet a condition; rows of the others are NULL. "OFFSET 0" keeps the
+// planner from an index whose order is not exact.
+func (x *Index) standing(a *args, s search, some, where string) string {
+	return `SELECT near.d, ` + hitColumns + ` FROM (SELECT * FROM (` + some + ` OFFSET 0) u ORDER BY d LIMIT ` + a.add(s.limit+slack) + `) near` + memoriesOf(`near`, `LEFT JOIN`, where)
 }
 
 // exact compares every vector in scope. At first the best of all are taken, and
 // then those of them whose memories stand; when these are too few, or filters
-// ask for more than a user, the memories come first. "OFFSET 0" keeps the planner
-// from an index whose order is not exact.
+// ask for more than a user, the memories come first.
 func (x *Index) exact(ctx context.Context, s search) ([]vector.Hit, error) {
 	if !narrows(s.scope) {
 		hits, all, err := x.exactFirst(ctx, s)
@@ -129,17 +138,9 @@ func (x *Index) exact(ctx context.Context, s search) ([]vector.Hit, error) {
 		}
 	}
 	var a args
-	q := a.add(s.q)
-	within := x.within(&a, s.scope, s.nid) + keyed(&a, s.scope)
-	var union string
-	for _, t := range s.tables(true) {
-		if union != "" {
-			union += ` UNION ALL `
-		}
-		union += `SELECT v.kid, ` + x.apart(t, q) + ` AS d FROM ` + t + fmt.Sprintf(` v WHERE v.sid = %d AND `, s.sid) + x.same(s) + ` AND v.kid IN (SELECT kid FROM allowed)`
-	}
-	text := `WITH allowed AS MATERIALIZED (SELECT m.kid FROM live_memory m WHERE ` + within + `), near AS MATERIALIZED (SELECT * FROM (` + union + ` OFFSET 0) u ORDER BY d LIMIT ` + a.add(s.limit+slack) + `)
-		SELECT near.d, 0, ` + hitColumns + ` FROM near` + memoriesOf(`near`)
+	q, within := a.add(s.q), x.within(&a, s.scope, s.place)
+	some := x.oneByOne(s.tables(true), q, ``, x.condition(s.of, len(s.q), "v.")+` AND v.kid IN (SELECT kid FROM allowed)`)
+	text := `WITH allowed AS MATERIALIZED (SELECT m.kid FROM live_memory m WHERE ` + within + `) ` + x.standing(&a, s, some, ``)
 	hits, _, err := x.hits(ctx, x.pool, text, a.values, s)
 	return hits, err
 }
@@ -148,80 +149,22 @@ func (x *Index) exact(ctx context.Context, s search) ([]vector.Hit, error) {
 // are no more vectors than were taken.
 func (x *Index) exactFirst(ctx context.Context, s search) (hits []vector.Hit, all bool, err error) {
 	var a args
-	text := `WITH near AS MATERIALIZED (` + x.nearestOf(&a, s, s.tables(true)) + `) SELECT near.d, (SELECT count(*) FROM near), ` + hitColumns + ` FROM near` + memoriesOf(`near`) + ` WHERE ` + x.alive(&a, s.scope)
-	if s.scope.User != "" {
-		text += ` AND m.owner = ` + a.add(s.scope.User)
-	}
+	q := a.add(s.q)
+	where, owned := x.ofUser(&a, s)
+	text := x.standing(&a, s, x.oneByOne(s.tables(true), q, ``, where), ` AND `+x.alive(&a, s.scope)+owned)
 	hits, taken, err := x.hits(ctx, x.pool, text, a.values, s)
 	return hits, taken < s.limit+slack, err
 }
 
-// nearestOf are the best of tables, compared one by one.
-func (x *Index) nearestOf(a *args, s search, tables []string) string {
-	q, limit := a.add(s.q), a.add(s.limit+slack)
-	owner := ``
-	if s.scope.User != "" {
-		owner = ` AND v.owner = ` + a.add(s.scope.User)
+// ofUser are the conditions on vectors and on memories of a namespace, of a user
+// if the scope has one.
+func (x *Index) ofUser(a *args, s search) (vectors, memories string) {
+	vectors = x.condition(s.of, len(s.q), "v.")
+	if s.scope.User == "" {
+		return vectors, ``
 	}
-	union := ``
-	for _, t := range tables {
-		if union != "" {
-			union += ` UNION ALL `
-		}
-		union += `SELECT v.kid, ` + x.apart(t, q) + ` AS d FROM ` + t + fmt.Sprintf(` v WHERE v.nid = %d AND v.sid = %d AND `, s.nid, s.sid) + x.same(s) + owner
-	}
-	return `SELECT * FROM (` + union + ` OFFSET 0) u ORDER BY d LIMIT ` + limit
-}
-
-// through searches with the namespace's index, and what is fresh one by one.
-func (x *Index) through(ctx context.Context, s search) ([]vector.Hit, error) {
-	var a args
-	// Relaxed order needs more than is asked for, to put it in order.
-	limit := s.limit + max(slack, s.limit/2)
-	join := ``
-	where := indexCondition(s.of, len(s.q), "v.", x)
-	if s.scope.User != "" {
-		where += ` AND v.owner = ` + a.add(s.scope.User)
-	}
-	if narrows(s.scope) {
-		join, where = memoriesOf(`v`), where+` AND `+x.within(&a, s.scope, s.nid)+keyed(&a, s.scope)
-	}
-	column, operand, full := x.indexedColumn(len(s.q), "v.v"), x.indexedColumn(len(s.q), a.add(s.q)+`::real[]`), x.apart("memory_vector", a.add(s.q))
-	text := `WITH near AS MATERIALIZED (SELECT v.kid, ` + full + ` AS d FROM memory_vector v` + join + ` WHERE ` + where + ` ORDER BY ` + column + x.sql(` {{near}} `) + operand + ` LIMIT ` + a.add(limit) + `),
-		fresh AS MATERIALIZED (` + x.nearestOf(&a, s, s.tables(false)) + `)
-		SELECT u.d, 0, ` + hitColumns + ` FROM (SELECT * FROM near UNION ALL SELECT * FROM fresh) u` + memoriesOf(`u`) + ` WHERE ` + x.within(&a, s.scope, s.nid) + keyed(&a, s.scope)
-	if search := max(x.opts.Search, 2*s.limit); search > x.opts.Search || x.walks == nil {
-		return x.throughOnce(ctx, s, search, text, a.values)
-	}
-	hits, _, err := x.hits(ctx, x.walks, text, a.values, s)
-	return hits, err
-}
-
-// walking are the settings of a search through an index: it goes on until it has
-// enough, and no other way may look cheaper.
-func walking(search int) map[string]string {
-	return map[string]string{
-		"hnsw.ef_search": fmt.Sprint(min(1000, search)), "hnsw.iterative_scan": "relaxed_order", "hnsw.max_scan_tuples": "20000",
-		"enable_sort": "off", "enable_seqscan": "off", "enable_hashjoin": "off", "enable_mergejoin": "off", "enable_bitmapscan": "off",
-	}
-}
-
-// throughOnce is a search with settings of its own.
-func (x *Index) throughOnce(ctx context.Context, s search, wide int, text string, values []any) (hits []vector.Hit, err error) {
-	var names, settings []string
-	for name, value := range walking(wide) {
-		names, settings = append(names, name), append(settings, value)
-	}
-	b := &pgx.Batch{}
-	b.Queue(`BEGIN READ ONLY`)
-	b.Queue(`SELECT set_config(t.name, t.value, true) FROM unnest($1::text[], $2::text[]) t(name, value)`, names, settings)
-	b.Queue(text, values...).Query(func(rows pgx.Rows) (err error) {
-		hits, _, err = scanHits(rows)
-		return err
-	})
-	b.Queue(`COMMIT`)
-	err = x.pool.SendBatch(ctx, b).Close()
-	return best(hits, s.limit), err
+	is := `owner = ` + a.add(s.scope.User)
+	return vectors + ` AND v.` + is, ` AND m.` + is
 }
 
 // queries is a pool or a connection.
@@ -229,23 +172,28 @@ type queries interface {
 	Query(ctx context.Context, sql string, args ...any) (pgx.Rows, error)
 }
 
-// hits runs a search. taken is how many vectors it looked at last.
+// hits runs a search. taken is how many vectors it took.
 func (x *Index) hits(ctx context.Context, on queries, text string, values []any, s search) (hits []vector.Hit, taken int, err error) {
 	rows, err := on.Query(ctx, text, values...)
 	if err != nil {
 		return nil, 0, err
 	}
-	hits, taken, err = scanHits(rows)
+	hits, taken, err = scanHits(rows, s)
 	return best(hits, s.limit), taken, err
 }
 
-// scanHits reads distances, counts and hitColumns.
-func scanHits(rows pgx.Rows) (hits []vector.Hit, taken int, err error) {
+// scanHits reads distances and hitColumns.
+func scanHits(rows pgx.Rows, s search) (hits []vector.Hit, taken int, err error) {
+	var d float64
+	var r hitRow
+	into := r.into(&d)
 	err = drain(rows, func(rows pgx.Rows) error {
-		var d float64
-		var r hitRow
-		err := rows.Scan(append([]any{&d, &taken}, r.into()...)...)
-		hits = append(hits, r.result(1-d))
+		taken++
+		if rows.RawValues()[1] == nil { // its memory does not stand
+			return nil
+		}
+		err := rows.Scan(into...)
+		hits = append(hits, r.result(s.scope.Tenant, s.place, 1-d))
 		return err
 	})
 	return hits, taken, err

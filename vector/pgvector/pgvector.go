@@ -6,16 +6,19 @@
 // one by one. Where a namespace has few in a space that is all. Where it has
 // many, background work moves them to memory_vector, on which the namespace has
 // an HNSW index of its own; so a search in one never wades through another's.
-// What is idle lies in memory_dormant, in half the size.
+// The index is of half vectors, and what it finds is put in order by the whole
+// ones. What is idle lies in memory_dormant, in half the size.
 //
 // Which way a search goes is decided here and not by the planner, which knows
-// nothing of what an HNSW scan costs behind a filter.
+// nothing of what an HNSW scan costs behind a filter. How wide a search through
+// an index has to be is measured on it (see tune).
 package pgvector
 
 import (
 	"context"
 	"fmt"
 	"maps"
+	"strconv"
 	"strings"
 	"sync"
 	"time"
@@ -36,8 +39,9 @@ type Options struct {
 	// IndexFrom is from how many vectors on a namespace has an index of its own
 	// in a space; 0: 2,500.
 	IndexFrom int
-	// Search is hnsw.ef_search, how many candidates a search keeps; 0: 100. It
-	// is raised for more matches.
+	// Search is hnsw.ef_search, how many candidates a search keeps: one with a
+	// filter at least, and one in an index that was not tuned yet; 0: 100. It is
+	// raised for more matches.
 	Search int
 }
 
@@ -46,7 +50,8 @@ type Index struct {
 	pool   *pgxpool.Pool
 	walks  *pgxpool.Pool // for searches through indexes; nil behind a pooler, which knows no settings of a session
 	opts   Options
-	schema string // where pgvector lies, quoted
+	schema string            // where pgvector lies, quoted
+	names  *strings.Replacer // of what lies there
 	known  known
 }
 
@@ -73,11 +78,13 @@ func Open(ctx context.Context, pool *pgxpool.Pool, o *Options) (*Index, error) {
 		return nil, fmt.Errorf("look for pgvector in the database: %w", err)
 	}
 	x.schema = pgx.Identifier{schema}.Sanitize()
+	x.names = strings.NewReplacer("{{vector}}", x.schema+".vector", "{{halfvec}}", x.schema+".halfvec", "{{near}}", "OPERATOR("+x.schema+".<=>)",
+		"{{dims}}", x.schema+".vector_dims", "{{schema}}", x.schema)
 	config := pool.Config()
 	if pooled(config.ConnConfig) {
 		return x, nil
 	}
-	maps.Copy(config.ConnConfig.RuntimeParams, walking(x.opts.Search))
+	maps.Copy(config.ConnConfig.RuntimeParams, walking)
 	if x.walks, err = pgxpool.NewWithConfig(ctx, config); err != nil {
 		return nil, err
 	}
@@ -99,10 +106,7 @@ func (x *Index) Close() error {
 
 // sql puts the schema of pgvector into a statement: it need not be in the search
 // path. {{near}} is the operator of cosine distance.
-func (x *Index) sql(text string) string {
-	return strings.NewReplacer("{{vector}}", x.schema+".vector", "{{halfvec}}", x.schema+".halfvec", "{{near}}", "OPERATOR("+x.schema+".<=>)",
-		"{{dims}}", x.schema+".vector_dims", "{{schema}}", x.schema).Replace(text)
-}
+func (x *Index) sql(text string) string { return x.names.Replace(text) }
 
 // now is the clock in a statement.
 func (x *Index) now(a *args) string {
@@ -118,7 +122,7 @@ type args struct{ values []any }
 // add returns the place of a parameter.
 func (a *args) add(v any) string {
 	a.values = append(a.values, v)
-	return fmt.Sprint("$", len(a.values))
+	return "$" + strconv.Itoa(len(a.values))
 }
 
 // mostKnown is how many numbers of namespaces, and of spaces, are kept.
@@ -130,22 +134,28 @@ type known struct {
 	mu     sync.Mutex
 	nids   map[[2]string]int32
 	sids   map[string]int32
-	hnsw   map[of]int // dimensions
+	hnsw   map[of]hnsw
 	looked time.Time
 }
 
 // of names the vectors of a namespace in a space.
 type of struct{ nid, sid int32 }
 
-// nids returns the numbers of a scope's namespaces, in the order of their names
-// and each once; those that are not there have none.
-func (x *Index) nids(ctx context.Context, s vector.Scope) (out []int32, err error) {
+// place is a namespace of a scope.
+type place struct {
+	nid  int32
+	name string
+}
+
+// places returns a scope's namespaces, each once; those that are not there have
+// none.
+func (x *Index) places(ctx context.Context, s vector.Scope) (out []place, err error) {
 	var missing []string
 	seen := map[string]bool{}
 	x.known.mu.Lock()
 	for _, name := range s.Namespaces {
 		if nid := x.known.nids[[2]string{s.Tenant, name}]; nid != 0 && !seen[name] {
-			out = append(out, nid)
+			out = append(out, place{nid, name})
 		} else if !seen[name] {
 			missing = append(missing, name)
 		}
@@ -161,15 +171,14 @@ func (x *Index) nids(ctx context.Context, s vector.Scope) (out []int32, err erro
 	}
 	defer rows.Close()
 	for rows.Next() {
-		var name string
-		var nid int32
-		if err := rows.Scan(&name, &nid); err != nil {
+		var p place
+		if err := rows.Scan(&p.name, &p.nid); err != nil {
 			return nil, err
 		}
 		x.known.mu.Lock()
-		x.known.nids = noted(x.known.nids, [2]string{s.Tenant, name}, nid)
+		x.known.nids = noted(x.known.nids, [2]string{s.Tenant, p.name}, p.nid)
 		x.known.mu.Unlock()
-		out = append(out, nid)
+		out = append(out, p)
 	}
 	return out, rows.Err()
 }

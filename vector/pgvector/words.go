@@ -21,12 +21,12 @@ func (x *Index) Words(ctx context.Context, s vector.Scope, q lexical.Query, limi
 	if limit <= 0 || len(q.Terms) == 0 {
 		return nil, ctx.Err()
 	}
-	nids, err := x.nids(ctx, s)
-	if err != nil || len(nids) == 0 {
+	places, err := x.places(ctx, s)
+	if err != nil || len(places) == 0 {
 		return nil, err
 	}
 	vocabulary := q.Vocabulary()
-	stats, counts, err := x.frequencies(ctx, nids, vocabulary)
+	stats, counts, err := x.frequencies(ctx, places, vocabulary)
 	if err != nil {
 		return nil, err
 	}
@@ -48,7 +48,7 @@ func (x *Index) Words(ctx context.Context, s vector.Scope, q lexical.Query, limi
 				break
 			}
 		}
-		hits, err := x.score(ctx, s, nids, plan, order[:n], limit)
+		hits, err := x.score(ctx, s, places, plan, order[:n], limit)
 		if err != nil || n == len(order) || len(hits) == limit && (hits[limit-1].Score >= plan.Upper(order[n:]...) || most > budget) {
 			return hits, err
 		}
@@ -56,22 +56,22 @@ func (x *Index) Words(ctx context.Context, s vector.Scope, q lexical.Query, limi
 }
 
 // score scores the memories that have any of the terms with these numbers.
-func (x *Index) score(ctx context.Context, s vector.Scope, nids []int32, plan *lexical.Plan, some []int, limit int) (out []vector.Hit, err error) {
+func (x *Index) score(ctx context.Context, s vector.Scope, places []place, plan *lexical.Plan, some []int, limit int) (out []vector.Hit, err error) {
 	if len(some) == 0 {
 		return nil, nil
 	}
 	terms := plan.Terms()
-	for _, nid := range nids {
+	for _, p := range places {
 		number := make(map[int64]int, len(terms))
 		for i, t := range terms {
-			number[tid(nid, ofTerm, t)] = i
+			number[tid(p.nid, ofTerm, t)] = i
 		}
 		tids := make([]int64, len(some))
 		for i, t := range some {
-			tids[i] = tid(nid, ofTerm, terms[t])
+			tids[i] = tid(p.nid, ofTerm, terms[t])
 		}
 		var a args
-		within := x.within(&a, s, nid) + keyed(&a, s)
+		within := x.within(&a, s, p)
 		var found []lexical.Hit
 		var of []int64
 		var freqs []int32
@@ -88,7 +88,7 @@ func (x *Index) score(ctx context.Context, s vector.Scope, nids []int32, plan *l
 				}
 			}
 			if score := plan.Score(found, length); score > 0 {
-				out = append(out, r.result(score))
+				out = append(out, r.result(s.Tenant, p, score))
 			}
 			if len(out) >= 4*limit+1000 {
 				out = best(out, limit)
@@ -104,11 +104,11 @@ func (x *Index) score(ctx context.Context, s vector.Scope, nids []int32, plan *l
 
 // Frequencies implements vector.Index.
 func (x *Index) Frequencies(ctx context.Context, s vector.Scope, terms []string) (lexical.Stats, []int64, error) {
-	nids, err := x.nids(ctx, s)
+	places, err := x.places(ctx, s)
 	if err != nil {
 		return lexical.Stats{}, nil, err
 	}
-	return x.frequencies(ctx, nids, terms)
+	return x.frequencies(ctx, places, terms)
 }
 
 // readCounts are what was counted and every change since, of one state of the
@@ -118,16 +118,18 @@ const readCounts = `SELECT 0::bigint, coalesce(sum(n), 0)::bigint, coalesce(sum(
 	UNION ALL SELECT tid, sum(n)::bigint, 0 FROM (SELECT tid, n FROM memory_frequency WHERE tid = ANY ($2::bigint[])
 		UNION ALL SELECT u.tid, d.sign FROM memory_delta d, unnest(d.tids) u(tid) WHERE d.nid = ANY ($1::int[]) AND u.tid = ANY ($2::bigint[])) f GROUP BY tid`
 
-func (x *Index) frequencies(ctx context.Context, nids []int32, terms []string) (stats lexical.Stats, counts []int64, err error) {
+func (x *Index) frequencies(ctx context.Context, places []place, terms []string) (stats lexical.Stats, counts []int64, err error) {
 	counts = make([]int64, len(terms))
-	if len(nids) == 0 {
+	if len(places) == 0 {
 		return stats, counts, nil
 	}
-	of := make(map[int64]int, len(terms)*len(nids))
-	tids := make([]int64, 0, len(terms)*len(nids))
-	for _, nid := range nids {
+	of := make(map[int64]int, len(terms)*len(places))
+	tids := make([]int64, 0, len(terms)*len(places))
+	nids := make([]int32, 0, len(places))
+	for _, p := range places {
+		nids = append(nids, p.nid)
 		for i, t := range terms {
-			h := tid(nid, ofTerm, t)
+			h := tid(p.nid, ofTerm, t)
 			if _, twice := of[h]; !twice {
 				of[h], tids = i, append(tids, h)
 			}
