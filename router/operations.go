@@ -23,7 +23,7 @@ type Background interface {
 	// Proven reads a version back from both cold copies.
 	Proven(ctx context.Context, key tiering.Key, version int64, digest tiering.Digest) error
 	// Parked lists the moves that keep failing.
-	Parked() []tiering.ParkedMove
+	Parked(ctx context.Context) []tiering.ParkedMove
 	// Forecast is how many moves fall due within a day.
 	Forecast() map[tiering.Move]int64
 	// Cold is how many bytes the verified copies take and how many segments

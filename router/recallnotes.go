@@ -38,11 +38,6 @@ type noting struct {
 	done    chan struct{} // all of it is written
 }
 
-// recallsDoc is the part, oldest first.
-type recallsDoc struct {
-	Recalls []tiering.SessionRecall `json:"recalls"`
-}
-
 // noteRecall has a recall for a session written to it, a little later and with others.
 // One that cannot be written is not: what was recalled was answered already.
 func (s sessions) noteRecall(id string, at *standingSession, query string, told *tiering.ContextRecall) {
@@ -90,21 +85,29 @@ func (s sessions) writeRecalls(id string, at *standingSession, one *noting) {
 		}
 		n.mu.Unlock()
 		ctx, cancel := context.WithTimeout(context.Background(), s.CommitTimeout)
-		err := s.ownPart(ctx, id, at, recallsPart, func(stored []byte) (any, error) {
-			var d recallsDoc
-			if stored != nil {
-				if err := decodeDoc(stored, &d); err != nil {
-					return nil, err
-				}
-			}
-			d.Recalls = newest(append(d.Recalls, recalls...))
-			return d, nil
-		})
+		noted, err := s.aliased(ctx, recalls)
+		if err == nil {
+			err = s.addRecalls(ctx, id, at, noted)
+		}
 		cancel()
 		if err != nil {
 			s.Logger.Debug("recalls were not noted", "session", id, "err", err)
 		}
 	}
+}
+
+// addRecalls adds recalls to what is stored.
+func (s sessions) addRecalls(ctx context.Context, id string, at *standingSession, recalls []notedRecall) error {
+	return s.ownPart(ctx, id, at, recallsPart, func(stored []byte) (any, error) {
+		var d recallsDoc
+		if stored != nil {
+			if err := decodeDoc(stored, &d); err != nil {
+				return nil, err
+			}
+		}
+		d.Recalls = newest(append(d.Recalls, recalls...))
+		return d, nil
+	})
 }
 
 // recallsOf is what was recalled for a session, oldest first, also what is not written
@@ -130,11 +133,14 @@ func (s sessions) recallsOf(ctx context.Context, id string) ([]tiering.SessionRe
 		return nil, err
 	}
 	var d recallsDoc
-	return d.Recalls, decodeDoc(got.body, &d)
+	if err := decodeDoc(got.body, &d); err != nil {
+		return nil, err
+	}
+	return s.named(ctx, d.Recalls)
 }
 
 // newest is the recalls that are kept.
-func newest(all []tiering.SessionRecall) []tiering.SessionRecall {
+func newest[R any](all []R) []R {
 	return slices.Clone(all[max(len(all)-recallsKept, 0):])
 }
 

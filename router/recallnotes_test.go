@@ -2,10 +2,12 @@ package router
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
 )
 
 // noted notes n recalls for the session, a second apart.
@@ -61,6 +63,70 @@ func TestRecallsAreOfOneLife(t *testing.T) {
 	w.no(err)
 	if len(got) != 0 {
 		t.Errorf("the new session has %+v", got)
+	}
+}
+
+// A memory that is gone is named by no recall of it, whether it was noted when the
+// memory went or not yet; nor by what is stored of recalls, which an erase leaves as
+// it is. Whatever takes its place is not what was recalled.
+func TestRecallsNameNothingThatIsGone(t *testing.T) {
+	ends := map[string]func(w *world, id string){
+		"deleted": func(w *world, id string) {
+			_, err := w.r.Delete(w.ctx, "people", id, nil)
+			w.no(err)
+		},
+		"erased": func(w *world, id string) {
+			w.no(w.warm.StartErase(w.ctx, warm.Erasure{ID: "r", Selector: warm.Selector{Tenant: w.tenant, Namespace: "people", ID: id}}))
+			for more := true; more; {
+				var err error
+				_, more, err = w.warm.EraseKeys(w.ctx, "r", 100)
+				w.no(err)
+			}
+		},
+	}
+	for name, end := range ends {
+		for _, noted := range []bool{true, false} {
+			t.Run(fmt.Sprintf("%s, noted before %t", name, noted), func(t *testing.T) {
+				w := open(t, setup{})
+				w.session(tiering.NewSession{ID: "s"})
+				remember := func(id string) {
+					_, err := w.r.Put(w.ctx, "people", id, []byte(`{}`), nil)
+					w.no(err)
+				}
+				told := func() string {
+					recalls, err := sessions{w.r}.recallsOf(w.ctx, "s")
+					w.no(err)
+					return fmt.Sprint(recalls[0].Memories)
+				}
+				remember("stays")
+				remember("canary")
+				at, err := sessions{w.r}.find(w.ctx, "s")
+				w.no(err)
+				sessions{w.r}.noteRecall("s", at, "q", &tiering.ContextRecall{Memories: []tiering.RecalledMemory{
+					{Namespace: "people", ID: "canary", Version: 1, Score: 2}, {Namespace: "people", ID: "stays", Version: 1, Score: 1},
+				}})
+				if noted {
+					if got := told(); got != "[{people canary 1 2 false} {people stays 1 1 false}]" {
+						t.Fatalf("before it is %s", got)
+					}
+				}
+				w.advance(time.Second)
+				end(w, "canary")
+				want := "[{people  1 2 true} {people stays 1 1 false}]"
+				if got := told(); got != want {
+					t.Errorf("told is %s", got)
+				}
+				part, err := w.warm.Load(w.ctx, sessions{w.r}.partKey("s", recallsPart))
+				w.no(err)
+				if body := string(part.Body); body == "" || strings.Contains(body, "canary") || strings.Contains(body, "stays") {
+					t.Errorf("stored is %s", body)
+				}
+				remember("canary")
+				if got := told(); got != want {
+					t.Errorf("once another has the id it is %s", got)
+				}
+			})
+		}
 	}
 }
 

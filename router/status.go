@@ -66,7 +66,7 @@ func (r *Router) Status(ctx context.Context) (*tiering.NodeStatus, error) {
 
 // backgroundStatus adds what the engine behind the router knows.
 func (r *core) backgroundStatus(ctx context.Context, s *tiering.NodeStatus) {
-	s.Parked = r.Background.Parked()
+	s.Parked = r.Background.Parked(ctx)
 	for _, p := range s.Parked {
 		if p.Move == "archive" {
 			s.Archive.LastError = p.Error

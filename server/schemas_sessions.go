@@ -66,8 +66,9 @@ func sessionSchemas(c map[string]*huma.Schema) {
 		may("left_out", "Recalled, and did not fit.", integer(0)), may("partial", "A way of looking could not take part.", boolean()))
 	c["ContextRecall"] = object("Recalled memories of a context.", must("memories", "Best first.", list(ref("RecalledMemory"))), must("tokens", "Of the context's, what their message takes.", integer(0)),
 		may("left_out", "Recalled, and did not fit.", integer(0)), may("partial", "A way of looking could not take part.", boolean()), may("reason", "Which, and why.", str()))
-	c["RecalledMemory"] = object("A memory that a context holds.", must("namespace", "Its namespace.", str()), must("id", "Its id.", str()),
-		must("version", "Its version.", integer(1)), must("score", "Of the recall.", number()))
+	c["RecalledMemory"] = object("A memory that a context holds, or held.", must("namespace", "Its namespace.", str()), may("id", "Its id; absent when it is gone.", str()),
+		must("version", "Its version.", integer(1)), must("score", "Of the recall.", number()),
+		may("gone", "Of a SessionRecall: it was deleted or erased since, or expired, or the store was rebuilt; nothing tells any more which memory it was.", boolean()))
 	c["TimelineItem"] = object("An event, a version, or what a context recalled.", must("time", "When.", instant()), must("what", "What.", enum("event", "version", "recalled", "created", "resumed", "checkpoint", "step")),
 		may("seq", "Of an entry of the log.", integer(1)), may("data", "The entry, or what was recalled: a SessionRecall.", anyJSON()), may("version", "Of state and attributes.", integer(1)),
 		may("diff", "What it changed, as a JSON patch.", ref("JSONPatch")))

@@ -355,6 +355,7 @@ type SessionSummary struct {
 }
 
 // SessionRecall is what a context recalled for a session, without the memories' text.
+// Those that were deleted or erased since, or expired, are named no more.
 type SessionRecall struct {
 	Time     time.Time        `json:"time"`
 	Query    string           `json:"query"` // its first 200 characters
@@ -373,12 +374,14 @@ type ContextRecall struct {
 	Reason  string `json:"reason,omitempty"`
 }
 
-// RecalledMemory is a memory that a context holds.
+// RecalledMemory is a memory that a context holds, or held.
 type RecalledMemory struct {
 	Namespace string  `json:"namespace"`
-	ID        string  `json:"id"`
+	ID        string  `json:"id,omitempty"` // "" when it is gone
 	Version   int64   `json:"version"`
 	Score     float64 `json:"score"`
+	// Gone, of a SessionRecall, says that nothing tells any more which memory it was.
+	Gone bool `json:"gone,omitempty"`
 }
 
 // Omitted is a run of entries that a context does not hold whole.

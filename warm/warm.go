@@ -23,6 +23,7 @@ type Store interface {
 	Committer
 	Reader
 	EntryReader
+	Aliases
 	Feed
 	Catalog
 	Mover

@@ -80,19 +80,21 @@ func TestNoSummaryBreaksABudget(t *testing.T) {
 	}
 }
 
-// What a model is shown has no private members, is bounded, and is parted at turns.
+// What a model is shown has no private members and no recalled memories, which are
+// not the session's to keep; it is bounded, and is parted at turns.
 func TestWhatAModelIsShown(t *testing.T) {
 	log := talk(14)
 	log[4].Data = []byte(`{"role":"tool","tool_call_id":"c0","name":"look_up","content":"{\"found\":1,\"_token\":\"hidden\"}"}`)
 	log[2].Data = []byte(`{"role":"user","content":"question 0: ` + strings.Repeat("why ", 2000) + `","_secret":1}`)
 	asked := 0
-	_, err := window.Fit(log, window.Options{Budget: 3000, Count: words, Shorten: 20, Summarise: func(o window.Older) window.Made {
+	recalled := &tiering.Recalled{Matches: []tiering.Match{memory("zebra", 2)}}
+	_, err := window.Fit(log, window.Options{Budget: 3000, Count: words, Shorten: 20, Recalled: recalled, Summarise: func(o window.Older) window.Made {
 		asked++
 		whole, to := o.Talk(1 << 20)
 		if to != o.To() || !strings.Contains(whole, "question 3") || !strings.Contains(whole, "assistant calls look_up {\"n\":3}") || !strings.Contains(whole, `result: {"found":1}`) {
 			t.Errorf("to %d: %s", to, whole)
 		}
-		for _, hidden := range []string{"_secret", "_token", "hidden", "_trace", "question 4", "Be brief"} {
+		for _, hidden := range []string{"_secret", "_token", "hidden", "_trace", "question 4", "Be brief", "zebra"} {
 			if strings.Contains(whole, hidden) {
 				t.Errorf("%q is shown: %s", hidden, whole)
 			}

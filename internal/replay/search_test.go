@@ -142,7 +142,8 @@ func (s *servers) searchRedis(ctx context.Context, c *canaries, add func(where, 
 	}
 }
 
-// searchDatabase looks at every row of every table.
+// searchDatabase looks at every row of every table, and at what PostgreSQL keeps of
+// their values to plan by.
 func (s *servers) searchDatabase(c *canaries, schema string, add func(where, what string)) {
 	s.t.Helper()
 	for _, table := range s.tables(schema) {
@@ -160,6 +161,20 @@ func (s *servers) searchDatabase(c *canaries, schema string, add func(where, wha
 			return nil
 		})
 	}
+	s.onWarm(func(ctx context.Context, conn *pgx.Conn) error {
+		rows, err := conn.Query(ctx, `SELECT tablename || '.' || attname, s::text FROM pg_stats s WHERE schemaname = $1`, schema)
+		if err != nil {
+			return err
+		}
+		var column, values string
+		_, err = pgx.ForEachRow(rows, []any{&column, &values}, func() error {
+			if what := c.in([]byte(values)); what != "" {
+				add("statistics of "+column, what)
+			}
+			return nil
+		})
+		return err
+	})
 }
 
 // inRow looks into the columns of a row, bytea ones decoded.

@@ -380,7 +380,7 @@ func (e *Engine) archiveTenant(ctx context.Context, s intent, changes []position
 	// Not before: what an erase took meanwhile is missing too, and then the
 	// segment does not finish.
 	for _, c := range missing {
-		e.park("archive", c.Key.String(), parkAfter, tiering.Errorf(tiering.CodeCorrupt, "version %d is missing or damaged in warm", c.Version))
+		e.parkDamaged(c.Key, c.Version)
 		e.Logger.Error("a version is missing or damaged in warm and was not archived", "key", c.Key, "version", c.Version)
 	}
 	return nil

@@ -128,7 +128,7 @@ func TestADryRunChangesNothingAndSaysWhatARunDoes(t *testing.T) {
 	n.stranger(tiering.Backup, n.archive.Name(n.clock().Add(-48*time.Hour), 1), n.epoch(), nil)
 
 	state := func() any {
-		return []any{n.segments(""), n.objects(tiering.Primary), n.objects(tiering.Backup), n.scan(tiering.Primary), n.engine.Parked()}
+		return []any{n.segments(""), n.objects(tiering.Primary), n.objects(tiering.Backup), n.scan(tiering.Primary), n.engine.Parked(n.ctx)}
 	}
 	before := state()
 	dry, err := n.engine.GC(n.ctx, true)

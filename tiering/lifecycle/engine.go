@@ -120,6 +120,7 @@ type Engine struct {
 
 	mu       sync.Mutex
 	parked   map[string]*tiering.ParkedMove
+	damaged  map[tiering.Key]bool   // documents that parked names
 	forecast map[tiering.Move]int64 // of the last sweep
 	leases   map[string]warm.Lease  // of workers, as they were taken last
 }
@@ -161,7 +162,7 @@ func New(c Config) *Engine {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{Config: c, archiving: make(turn, 1), parked: map[string]*tiering.ParkedMove{}, leases: map[string]warm.Lease{}}
+	return &Engine{Config: c, archiving: make(turn, 1), parked: map[string]*tiering.ParkedMove{}, damaged: map[tiering.Key]bool{}, leases: map[string]warm.Lease{}}
 }
 
 // Run works until ctx ends, then returns when every worker has stopped.
@@ -314,39 +315,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	case <-ctx.Done():
 		return false
 	}
-}
-
-// park notes a move that keeps failing, for status.
-func (e *Engine) park(move, subject string, attempts int, err error) {
-	if attempts < parkAfter {
-		return
-	}
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	id := move + " " + subject
-	p := e.parked[id]
-	if p == nil {
-		p = &tiering.ParkedMove{Move: move, Subject: subject, Since: time.Now().UTC()}
-		e.parked[id] = p
-	}
-	p.Attempts, p.Error = attempts, tiering.Told(err) // its cause may name paths and addresses
-}
-
-func (e *Engine) unpark(move, subject string) {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	delete(e.parked, move+" "+subject)
-}
-
-// Parked lists the moves that keep failing.
-func (e *Engine) Parked() []tiering.ParkedMove {
-	e.mu.Lock()
-	defer e.mu.Unlock()
-	var out []tiering.ParkedMove
-	for _, p := range e.parked {
-		out = append(out, *p)
-	}
-	return out
 }
 
 // trim keeps the feed, idempotency results and batch ids to their age.

@@ -430,7 +430,7 @@ func TestADamagedPolicyStopsItsNamespaceAlone(t *testing.T) {
 			if got := in(note("k")); got == c.archived {
 				t.Errorf("in warm: %t", got)
 			}
-			parked := s.engine.Parked()
+			parked := s.engine.Parked(s.ctx)
 			if told := len(parked) == 1 && parked[0].Move == "policy" && strings.Contains(parked[0].Subject, "notes"); told == c.archived {
 				t.Errorf("parked: %+v", parked)
 			}
@@ -443,8 +443,8 @@ func TestADamagedPolicyStopsItsNamespaceAlone(t *testing.T) {
 			s.namespace(siteTenant, "notes", tiering.Policy{}) // written again
 			s.clock.advance(time.Hour)
 			s.no(s.engine.Sweep(s.ctx))
-			if in(note("k")) || len(s.engine.Parked()) > 0 {
-				t.Errorf("it waits on: %+v", s.engine.Parked())
+			if in(note("k")) || len(s.engine.Parked(s.ctx)) > 0 {
+				t.Errorf("it waits on: %+v", s.engine.Parked(s.ctx))
 			}
 		})
 	}

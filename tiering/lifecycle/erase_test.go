@@ -248,7 +248,7 @@ func TestAnEraseWaitsForABucketThatIsDown(t *testing.T) {
 				}
 				w.gone()
 				w.unharmed(before)
-				if parked := w.engine.Parked(); len(parked) != 0 {
+				if parked := w.engine.Parked(w.ctx); len(parked) != 0 {
 					t.Errorf("still parked: %+v", parked)
 				}
 			})

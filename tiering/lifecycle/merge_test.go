@@ -234,7 +234,7 @@ func TestADamagedSegmentWaitsAlone(t *testing.T) {
 		if tries < 8 || tries > 16 {
 			t.Errorf("it was tried %d times in a day", tries)
 		}
-		parked := n.engine.Parked()
+		parked := n.engine.Parked(n.ctx)
 		if len(parked) != 1 || parked[0].Move != "merge" || parked[0].Subject != bad {
 			t.Errorf("parked: %+v", parked)
 		}
@@ -390,7 +390,7 @@ func TestAMergeDoesNotBringBackWhatWasErased(t *testing.T) {
 		}
 		_, err := n.store.FinishErase(n.ctx, "01")
 		n.no(err)
-		if r := n.gc(); len(r.Rewritten) != 1 || len(r.Left) > 0 || len(n.engine.Parked()) > 0 {
+		if r := n.gc(); len(r.Rewritten) != 1 || len(r.Left) > 0 || len(n.engine.Parked(n.ctx)) > 0 {
 			t.Errorf("%+v", r)
 		}
 		if _, ok := n.fromCold(key("ada"), 1); ok {

@@ -100,7 +100,7 @@ func TestRaceR12AJumpMovesNothing(t *testing.T) {
 		if !inWarm() {
 			return errors.New("a document was demoted on a clock that jumped")
 		}
-		if parked := n.engine.Parked(); len(parked) != 1 || parked[0].Move != "clock" {
+		if parked := n.engine.Parked(n.ctx); len(parked) != 1 || parked[0].Move != "clock" {
 			n.Errorf("parked: %+v", parked)
 		}
 		n.no(n.engine.ConfirmClock(n.ctx))

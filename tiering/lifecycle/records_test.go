@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -132,5 +133,29 @@ func TestArchiveOfHalfAnAnswerIsNone(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// A document that cannot be archived shows by its name, until it is erased.
+func TestStatusForgetsWhatWasErased(t *testing.T) {
+	t.Parallel()
+	s := newNotes(t)
+	s.put(note("k"), `"lost"`)
+	s.put(note("other"), `"lost too"`)
+	s.rot(`DELETE FROM version WHERE CAST(body AS TEXT) LIKE '"lost%'`)
+	s.flush()
+	parked := func() (subjects []string) {
+		for _, p := range s.engine.Parked(s.ctx) {
+			subjects = append(subjects, p.Subject)
+		}
+		slices.Sort(subjects)
+		return subjects
+	}
+	if got := parked(); !slices.Equal(got, []string{"notes/k", "notes/other"}) {
+		t.Fatalf("parked: %q", got)
+	}
+	s.erase(tiering.EraseRequest{Namespace: "notes", ID: "k"})
+	if got := parked(); !slices.Equal(got, []string{"notes/other"}) {
+		t.Errorf("after the erase: %q", got)
 	}
 }

@@ -196,11 +196,13 @@ func (s *Store) CountErase(ctx context.Context, sel warm.Selector) (e warm.Erasu
 }
 
 // Scrub implements warm.Eraser: it lets PostgreSQL reclaim the rows that were
-// deleted. What is left of them in free space on its pages, in its write-ahead
-// log and in its backups is out of a client's reach, and of version 1's scope.
+// deleted, and sample anew what it plans by: the samples hold values of rows, also of
+// rows that are gone. What is left in free space on its pages, in its write-ahead log
+// and in its backups is out of a client's reach, as is the last sample of a table that
+// has no row any more.
 func (s *Store) Scrub(ctx context.Context) error {
 	return onConn(ctx, s.url, func(c *pgx.Conn) error {
-		_, err := c.Exec(ctx, `VACUUM head, version, projection, tombstone, batch, request, location, erasure, erasure_key,
+		_, err := c.Exec(ctx, `VACUUM (ANALYZE) head, version, projection, tombstone, batch, request, location, erasure, erasure_key,
 			memory, memory_link, memory_fresh, memory_vector, memory_dormant, memory_delta, memory_frequency`)
 		return err
 	})

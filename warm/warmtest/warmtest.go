@@ -57,6 +57,7 @@ func Run(t *testing.T, h Harness, only ...string) {
 		{"reads", testReads},
 		{"reads of many", testReadsOfMany},
 		{"entries", testEntries},
+		{"aliases", testAliases},
 		{"list", testList},
 		{"query", testQuery},
 		{"query index", testQueryIndex},
