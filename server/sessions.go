@@ -111,7 +111,7 @@ func sessionOperations() []*operation {
 		{
 			id: "importSession", method: http.MethodPost, path: "/v1/sessions/import", tag: "sessions", summary: "Make a session from an export",
 			instead: "an id that is taken is refused as it is: read that session to see whether an import whose answer was lost made it, and delete it before the next try",
-			about: "Events get new numbers and times. Not in one commit: what is read of it meanwhile is not whole. What no export can be is refused (422) by its place before anything is made: " +
+			about: "Events get new numbers and times. It is found once it is whole; one that was cut off leaves its id taken (503) for two minutes. What no export can be is refused (422) by its place before anything is made: " +
 				"events whose numbers do not grow, checkpoints and runs beyond the last one, names that come twice, steps without a key." + mayRead,
 			body:    &body{about: "An export, of up to 16 MiB.", most: tiering.MaxExport, component: "SessionExport", media: []media{{"application/json", ref("SessionExport"), exampleExport}}},
 			answers: []answer{{http.StatusCreated, "Made.", []string{"ETag", "Location"}, jsonOf("Session", exampleSession)}}, codes: sessionCodes, run: (*call).importSession,
