@@ -94,6 +94,10 @@ bench-tiers: ## Measure the router on Redis, PostgreSQL and S3 beside what one w
 	BENCH_MODE='$(MODE)' BENCH_WRITERS='$(WRITERS)' BENCH_SIZE='$(SIZE)' BENCH_TIME='$(TIME)' BENCH_ONLY='$(ONLY)' BENCH_JSON='$(abspath $(JSON))' \
 		GO=$(GO) scripts/test -count=1 -v -timeout=60m -run='^TestTiers$$' ./internal/bench
 
+.PHONY: bench-scale
+bench-scale: ## Measure what a million documents do to a daemon, beside a tenth as many (KEYS=1000000, TIERS=embedded)
+	SCALE_KEYS='$(or $(KEYS),1000000)' SCALE_TIERS='$(TIERS)' GO=$(GO) scripts/test -count=1 -v -timeout=3h -run='^TestScale$$' ./internal/scale
+
 .PHONY: bench-recall
 bench-recall: ## Measure the indexes of memories: recall, latency beside plain loops and bare SQL, the cost of remembering (ROWS=100000)
 	TIERD_RECALL_ROWS='$(ROWS)' GO=$(GO) scripts/test -count=1 -v -timeout=60m -run='^$$' -bench=. -benchtime=100x ./vector/flat ./vector/pgvector

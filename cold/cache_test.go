@@ -10,10 +10,9 @@ import (
 	"github.com/tierd/tierd/tiering"
 )
 
-// Blocks that are read again come from memory: the third read of a block asks
-// no bucket, and Forget makes the next one ask again.
-func TestBlocksReadAgainStayInMemory(t *testing.T) {
-	var recs []cold.Record
+// archivedTurns is twelve versions of one key in one block, in both buckets.
+func archivedTurns(t *testing.T) (a *cold.Archive, primary *coldtest.FaultBucket, loc tiering.Location, recs []cold.Record) {
+	t.Helper()
 	at := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	for v := int64(1); v <= 12; v++ {
 		body := fmt.Appendf(nil, `{"turn":%d}`, v)
@@ -26,13 +25,20 @@ func TestBlocksReadAgainStayInMemory(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	primary := coldtest.NewFaultBucket(&coldtest.Memory{})
-	a := cold.NewArchive(primary, &coldtest.Memory{}, nil)
+	primary = coldtest.NewFaultBucket(&coldtest.Memory{})
+	a = cold.NewArchive(primary, &coldtest.Memory{}, nil)
 	const name = "seg/01-1.tseg"
 	if errs := a.WriteBoth(t.Context(), name, enc.Data); errs != [2]error{} {
 		t.Fatal(errs)
 	}
-	loc := enc.LocationsFor(name)[0]
+	return a, primary, enc.LocationsFor(name)[0], recs
+}
+
+// Blocks that are read again come from memory: the third read of a block asks
+// no bucket, and Forget makes the next one ask again.
+func TestBlocksReadAgainStayInMemory(t *testing.T) {
+	a, primary, loc, recs := archivedTurns(t)
+	name := loc.Segment
 	read := func(version int64) {
 		t.Helper()
 		r, _, err := a.Read(t.Context(), loc, version)
@@ -51,5 +57,37 @@ func TestBlocksReadAgainStayInMemory(t *testing.T) {
 	read(7)
 	if n := primary.Calls(coldtest.Read) - before; n != 3 {
 		t.Errorf("%d reads after Forget, want 3", n)
+	}
+}
+
+// Who proves documents that lie side by side reads their block from each copy once,
+// whatever lies in memory; another reader reads it again. A copy that cannot be read
+// is asked once.
+func TestAReaderOfACopyFetchesABlockOnce(t *testing.T) {
+	a, primary, loc, recs := archivedTurns(t)
+	for round := range 2 {
+		r := a.CopyReader(tiering.Primary)
+		before := primary.Calls(coldtest.Read)
+		for _, want := range recs {
+			if got, err := r.Read(t.Context(), loc, want.Version); err != nil || string(got.Body) != string(want.Body) {
+				t.Fatalf("version %d: %s, %v", want.Version, got.Body, err)
+			}
+		}
+		if n := primary.Calls(coldtest.Read) - before; n != 1 {
+			t.Errorf("round %d: %d reads of the bucket for twelve of one block, want 1", round, n)
+		}
+	}
+	if err := primary.Delete(t.Context(), loc.Segment); err != nil {
+		t.Fatal(err)
+	}
+	r := a.CopyReader(tiering.Primary)
+	before := primary.Calls(coldtest.Read)
+	for _, want := range recs {
+		if _, err := r.Read(t.Context(), loc, want.Version); err == nil {
+			t.Errorf("version %d was read from a copy that is gone", want.Version)
+		}
+	}
+	if n := primary.Calls(coldtest.Read) - before; n != 1 {
+		t.Errorf("%d reads of a block that is gone, want 1", n)
 	}
 }

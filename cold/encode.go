@@ -106,8 +106,11 @@ func sortRecords(tenant string, recs []Record) ([]Record, error) {
 			return nil, tiering.Wrap(err, "encode", tiering.Cold, r.Key)
 		}
 	}
-	sorted := slices.Clone(recs)
-	slices.SortFunc(sorted, Record.Compare)
+	sorted := recs
+	if !slices.IsSortedFunc(recs, Record.Compare) {
+		sorted = slices.Clone(recs) // they are the caller's
+		slices.SortFunc(sorted, Record.Compare)
+	}
 	for i := 1; i < len(sorted); i++ {
 		if r := sorted[i]; r.Compare(sorted[i-1]) == 0 {
 			return nil, tiering.Invalidf("%s version %d revision %d is there twice", r.Key, r.Version, r.Revision)

@@ -124,6 +124,7 @@ func checkPlaces(t *rapid.T, e *cold.Encoded, s *cold.Segment, want []cold.Recor
 	m := &coldtest.Memory{}
 	m.Replace("seg/x", e.Data)
 	a := cold.NewArchive(m, &coldtest.Memory{}, nil)
+	reader := a.CopyReader(tiering.Primary)
 	byKey := map[tiering.Key]tiering.Location{}
 	for _, l := range locs {
 		byKey[l.Key] = l
@@ -143,6 +144,9 @@ func checkPlaces(t *rapid.T, e *cold.Encoded, s *cold.Segment, want []cold.Recor
 	for key, versions := range held {
 		for v := int64(1); v <= 41; v++ {
 			got, err := a.ReadFrom(t.Context(), tiering.Primary, byKey[key], v)
+			if again, err2 := reader.Read(t.Context(), byKey[key], v); fmt.Sprintf("%+v %v", again, err2) != fmt.Sprintf("%+v %v", got, err) {
+				t.Fatalf("%s version %d is %+v, %v to a reader of the copy", key, v, again, err2)
+			}
 			r, ok := versions[v]
 			if ok && (err != nil || fmt.Sprintf("%+v", got) != fmt.Sprintf("%+v", r)) {
 				t.Fatalf("%s version %d is %+v: %v, want %+v", key, v, got, err, r)

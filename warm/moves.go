@@ -13,6 +13,13 @@ type Access struct {
 	At  time.Time
 }
 
+// Demotion is one key that DemoteAll is to demote: the arguments of Demote.
+type Demotion struct {
+	Key     tiering.Key
+	Version int64
+	Idle    time.Time
+}
+
 // Mover carries out what Policy.Plan decided. Every step locks the head, checks
 // again, and answers false when the world has moved on.
 type Mover interface {
@@ -27,6 +34,10 @@ type Mover interface {
 	// a finished segment with two verified copies holds the version. The
 	// document stays queryable if its row asked for that.
 	Demote(ctx context.Context, key tiering.Key, version int64, idle time.Time) (bool, error)
+	// DemoteAll is Demote for several keys, each once, in one transaction, which
+	// writers of any of them wait for: give it a few dozen. done has an entry for
+	// each of them, in their order.
+	DemoteAll(ctx context.Context, of []Demotion) (done []bool, err error)
 	// Promote brings the bytes back if the head still stands at version, its
 	// digest is body's, and a location still holds the version.
 	Promote(ctx context.Context, key tiering.Key, version int64, body []byte) (bool, error)

@@ -351,6 +351,8 @@ type Catalog interface {
 	// Locations returns where versions of key lie in finished segments,
 	// newest first.
 	Locations(ctx context.Context, key tiering.Key) ([]tiering.Location, error)
+	// LocationsOf is Locations for each of several keys, which are there once.
+	LocationsOf(ctx context.Context, keys []tiering.Key) (map[tiering.Key][]tiering.Location, error)
 }
 
 // Namespace is the warm row of a namespace. Its policy is a document.

@@ -50,7 +50,7 @@ func buildLayers() []layer {
 		// tier may know it.
 		layer{name: "decorator", packages: []string{"internal/telemetry/...", "internal/memories"}, may: []string{"tiering", "hot", "warm", "cold", "vector", "leaf"}},
 		// A harness drives a whole node; nothing but commands and tests uses it.
-		layer{name: "harness", packages: []string{"internal/archtest", "internal/bench", "internal/daemontest", "internal/evaluate/...", "internal/memorytest", "internal/outage", "internal/replay/...", "internal/torture"}, anything: true, logs: true},
+		layer{name: "harness", packages: []string{"internal/archtest", "internal/bench", "internal/daemontest", "internal/evaluate/...", "internal/memorytest", "internal/outage", "internal/replay/...", "internal/scale", "internal/torture"}, anything: true, logs: true},
 		// A leaf knows no tier.
 		layer{name: "leaf", packages: []string{"internal/..."}, may: []string{"tiering"}},
 	)

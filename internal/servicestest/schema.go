@@ -48,6 +48,20 @@ func SQL(t testing.TB, databaseURL, statements string) {
 // Number asks the database that a URL names for one number.
 func Number(t testing.TB, databaseURL, query string) (n int64) {
 	t.Helper()
+	ask(t, databaseURL, query, &n)
+	return n
+}
+
+// Text asks the database that a URL names for one text.
+func Text(t testing.TB, databaseURL, query string) (text string) {
+	t.Helper()
+	ask(t, databaseURL, query, &text)
+	return text
+}
+
+// ask reads one value. It works in a cleanup too.
+func ask(t testing.TB, databaseURL, query string, value any) {
+	t.Helper()
 	ctx, cancel := context.WithTimeout(context.WithoutCancel(t.Context()), time.Minute)
 	defer cancel()
 	c, err := pgx.Connect(ctx, databaseURL)
@@ -55,8 +69,7 @@ func Number(t testing.TB, databaseURL, query string) (n int64) {
 		t.Fatal(err)
 	}
 	defer c.Close(ctx)
-	if err := c.QueryRow(ctx, query).Scan(&n); err != nil {
+	if err := c.QueryRow(ctx, query).Scan(value); err != nil {
 		t.Fatal(err)
 	}
-	return n
 }

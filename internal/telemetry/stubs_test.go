@@ -90,6 +90,12 @@ func (s stubWarm) Expired(context.Context, int) ([]tiering.Key, error)          
 func (s stubWarm) Demote(context.Context, tiering.Key, int64, time.Time) (bool, error) {
 	return true, s.err
 }
+func (s stubWarm) LocationsOf(context.Context, []tiering.Key) (map[tiering.Key][]tiering.Location, error) {
+	return nil, s.err
+}
+func (s stubWarm) DemoteAll(context.Context, []warm.Demotion) ([]bool, error) {
+	return []bool{true}, s.err
+}
 func (s stubWarm) Promote(context.Context, tiering.Key, int64, []byte) (bool, error) {
 	return true, s.err
 }
@@ -159,6 +165,8 @@ func callAll(ctx context.Context, t *Telemetry, err error) {
 	_, _ = w.Walk(ctx, k, 1)
 	_, _ = w.Expired(ctx, 1)
 	_, _ = w.Demote(ctx, k, 1, time.Time{})
+	_, _ = w.LocationsOf(ctx, nil)
+	_, _ = w.DemoteAll(ctx, nil)
 	_, _ = w.Promote(ctx, k, 1, nil)
 	_, _ = w.Mend(ctx, k, 1, nil)
 	_, _ = w.Retire(ctx, k, nil)

@@ -2,6 +2,7 @@ package telemetry
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
@@ -33,6 +34,13 @@ func (s *warmStore) Locations(ctx context.Context, key tiering.Key) ([]tiering.L
 	return ls, err
 }
 
+func (s *warmStore) LocationsOf(ctx context.Context, keys []tiering.Key) (map[tiering.Key][]tiering.Location, error) {
+	ctx, c := s.locations.begin(ctx)
+	ls, err := s.Store.LocationsOf(ctx, keys)
+	c.end(err)
+	return ls, err
+}
+
 func (s *warmStore) Walk(ctx context.Context, after tiering.Key, limit int) ([]warm.Current, error) {
 	ctx, c := s.walk.begin(ctx)
 	items, err := s.Store.Walk(ctx, after, limit)
@@ -51,6 +59,13 @@ func (s *warmStore) Demote(ctx context.Context, key tiering.Key, version int64, 
 	ctx, c := s.demote.begin(ctx)
 	done, err := s.Store.Demote(ctx, key, version, idle)
 	c.end(err, attribute.Bool("tierd.moved", done))
+	return done, err
+}
+
+func (s *warmStore) DemoteAll(ctx context.Context, of []warm.Demotion) ([]bool, error) {
+	ctx, c := s.demote.begin(ctx)
+	done, err := s.Store.DemoteAll(ctx, of)
+	c.end(err, attribute.Bool("tierd.moved", slices.Contains(done, true)))
 	return done, err
 }
 

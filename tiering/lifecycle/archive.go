@@ -16,10 +16,12 @@ import (
 // ArchiveReader is the name of the archiver's position in the feed.
 const ArchiveReader = "archive"
 
-// The bounds of one run of the feed.
+// The bounds of one run of the feed. A transaction may hold a thousand changes: how
+// many are read at a time follows from how many those before held.
 const (
-	feedPage   = 2000   // transactions read at a time
-	maxChanges = 50_000 // changes in one run
+	feedPage   = 2000   // transactions read at a time, at most
+	firstPage  = 50     // of them, while nothing is known
+	maxChanges = 25_000 // changes in one run
 )
 
 // archiveWhenDue writes the next run of the feed to cold once it is large or
@@ -180,8 +182,8 @@ func (e *Engine) nextRun(ctx context.Context) (run, error) {
 	r := run{after: pos}
 	var bytes int64
 	changes, at := 0, pos
-	for !r.full {
-		page, err := e.Warm.ReadFeed(ctx, at, feedPage)
+	for limit := firstPage; !r.full; limit = nextPage(len(r.entries), changes) {
+		page, err := e.Warm.ReadFeed(ctx, at, limit)
 		if err != nil {
 			return run{}, err
 		}
@@ -200,7 +202,7 @@ func (e *Engine) nextRun(ctx context.Context) (run, error) {
 				break
 			}
 		}
-		if len(page) < feedPage {
+		if len(page) < limit {
 			break
 		}
 	}
@@ -211,11 +213,19 @@ func (e *Engine) nextRun(ctx context.Context) (run, error) {
 	return r, nil
 }
 
+// nextPage is how many transactions make up a run at most, as those that were read
+// so far go, and feedPage at most.
+func nextPage(entries, changes int) int {
+	each := max(changes, 1)/max(entries, 1) + 1
+	return min(max(maxChanges/each, 1), feedPage)
+}
+
 // readRun reads the entries of a run once more.
 func (e *Engine) readRun(ctx context.Context, of run) (run, error) {
 	r := run{after: of.after}
 	for at := of.after; at < of.to(); {
-		page, err := e.Warm.ReadFeed(ctx, at, feedPage)
+		// As many as it had: an erase may only have taken changes out of them.
+		page, err := e.Warm.ReadFeed(ctx, at, max(len(of.entries)-len(r.entries), 1))
 		if err != nil {
 			return run{}, err
 		}

@@ -116,6 +116,7 @@ type Engine struct {
 	succession succession
 	suspects   suspects  // segments of which a read found a copy bad
 	indexer    indexer   // the index worker's
+	pass       pass      // the sweep worker's
 	sampled    time.Time // when a copy was last read back; the verify worker's
 
 	mu       sync.Mutex

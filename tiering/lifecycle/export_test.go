@@ -2,9 +2,11 @@ package lifecycle
 
 import (
 	"context"
+	"testing"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
 )
 
 // MergeOnce is one step of the worker that merges and collects.
@@ -23,3 +25,47 @@ func Mergeable(segments []tiering.SegmentInfo, count int, below int64) [][]tieri
 		func(s tiering.SegmentInfo) bool { return s.Size < below && s.Verified() == 2 },
 		func(a, b tiering.SegmentInfo) bool { return true })
 }
+
+// SweepInSteps returns a pass of its own, whose steps end as soon as they have lasted
+// a while; a call is a step, and tells whether the pass is over.
+func (e *Engine) SweepInSteps(t testing.TB, lasts time.Duration) func(context.Context) bool {
+	p := &pass{lasts: max(lasts, 1)}
+	return func(ctx context.Context) (over bool) {
+		if _, err := e.underLease(ctx, "sweep", func(ctx context.Context, _ warm.Lease) (pause time.Duration, err error) {
+			over, err = e.step(ctx, p)
+			return 0, err
+		}); err != nil {
+			t.Fatal(err)
+		}
+		return over
+	}
+}
+
+// Paced is a step of a pass that does no work of its own.
+type Paced struct{ s *sweeper }
+
+// NewPaced begins a step.
+func NewPaced() Paced {
+	p := &pass{}
+	p.begin()
+	return Paced{&sweeper{pass: p}}
+}
+
+// Work works for d, and rests if it is time.
+func (p Paced) Work(ctx context.Context, d time.Duration) {
+	began := time.Now()
+	time.Sleep(d)
+	p.s.pace(ctx, began)
+}
+
+// Tired reports whether the step has lasted long enough.
+func (p Paced) Tired() bool { return p.s.pass.tired() }
+
+// End ends the pass, and returns how long it is until the next.
+func (p Paced) End() time.Duration {
+	p.s.pass.end()
+	return time.Until(p.s.pass.next)
+}
+
+// NextPage is how many transactions of the feed are read next.
+func NextPage(entries, changes int) int { return nextPage(entries, changes) }

@@ -49,13 +49,17 @@ func (e *Engine) listed(ctx context.Context, s tiering.SegmentInfo, src *cold.Se
 		if err != nil {
 			return nil, err
 		}
+		var told map[tiering.Key][]tiering.Location
+		if !fresh {
+			if told, err = e.Warm.LocationsOf(ctx, page); err != nil {
+				return nil, err
+			}
+		}
 		for _, k := range page {
 			after = k
 			have, ok := whole[k]
 			if !fresh {
-				if have, err = e.listedOf(ctx, s.Name, k); err != nil {
-					return nil, err
-				}
+				have = listedIn(s.Name, told[k])
 			}
 			if all := whole[k]; !ok || have.to > 0 && (have.from < all.from || have.to > all.to) {
 				return nil, tiering.Errorf(tiering.CodeCorrupt, "the catalog says that %s holds of %s what it does not", s.Name, k)
@@ -104,15 +108,14 @@ func (w *rewriter) lists(ctx context.Context, s tiering.SegmentInfo, src *cold.S
 	return listed, nil
 }
 
-// listedOf is listed for one key.
-func (e *Engine) listedOf(ctx context.Context, segment string, k tiering.Key) (versions, error) {
-	locs, err := e.Warm.Locations(ctx, k)
+// listedIn is listed for a key of these locations.
+func listedIn(segment string, locs []tiering.Location) versions {
 	for _, l := range locs {
 		if l.Segment == segment {
-			return versions{l.MinVersion, l.MaxVersion}, err
+			return versions{l.MinVersion, l.MaxVersion}
 		}
 	}
-	return versions{}, err
+	return versions{}
 }
 
 // within cuts the locations of a new segment of records to what was listed. A

@@ -16,10 +16,12 @@ import (
 // MergeLease is the lease under which segments are merged and collected.
 const MergeLease = "merge"
 
-// The bounds of one merge. A merge holds its records in memory.
+// The bounds of one merge. It holds its records in memory, several times what their
+// bodies take, and changes the catalog in one transaction: what is larger would make
+// a daemon grow with its store, and its statements outlive their timeout.
 const (
-	mergeBytes   = 64 << 20  // of the objects
-	mergeRaw     = 256 << 20 // of the bodies in them
+	mergeRaw     = 16 << 20 // bytes of the bodies
+	mergeRecords = 25_000
 	mergeSources = 256
 )
 
@@ -179,14 +181,14 @@ func (g *collection) finished(ctx context.Context) (map[string][]tiering.Segment
 func mergeable(segments []tiering.SegmentInfo, count int, may func(tiering.SegmentInfo) bool, same func(a, b tiering.SegmentInfo) bool) [][]tiering.SegmentInfo {
 	var out [][]tiering.SegmentInfo
 	for i := 0; i < len(segments); {
-		var size, raw, largest int64
+		var size, raw, records, largest int64
 		end := i
 		for ; end < len(segments) && end-i < mergeSources; end++ {
 			s := segments[end]
-			if !may(s) || end > i && !same(segments[end-1], s) || size+s.Size > mergeBytes || raw+s.RawSize > mergeRaw {
+			if !may(s) || end > i && !same(segments[end-1], s) || raw+s.RawSize > mergeRaw || records+s.Count > mergeRecords {
 				break
 			}
-			size, raw, largest = size+s.Size, raw+s.RawSize, max(largest, s.Size)
+			size, raw, records, largest = size+s.Size, raw+s.RawSize, records+s.Count, max(largest, s.Size)
 		}
 		if n := end - i; n >= max(count, 2) && 3*largest <= 2*size {
 			out = append(out, segments[i:end])

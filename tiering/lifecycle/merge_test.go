@@ -82,6 +82,12 @@ func TestWhatIsMerged(t *testing.T) {
 		}
 		return out
 	}
+	of := func(segments []tiering.SegmentInfo, records int64) []tiering.SegmentInfo {
+		for i := range segments {
+			segments[i].Count = records
+		}
+		return segments
+	}
 	missing := seg(10)
 	missing.Copies[tiering.Backup] = tiering.CopyMissing
 	for _, c := range []struct {
@@ -94,10 +100,12 @@ func TestWhatIsMerged(t *testing.T) {
 		{"all that lie side by side", many(20, 10), []int{20}},
 		{"a large one parts them", slices.Concat(many(7, 10), many(1, 5<<20), many(9, 10)), []int{9}},
 		{"one without its backup parts them", slices.Concat(many(7, 10), []tiering.SegmentInfo{missing}, many(8, 10)), []int{8}},
-		{"together at most 64 MiB", many(40, 3<<20), []int{21, 19}},
+		{"together at most 16 MiB", many(28, 1<<20), []int{16, 12}},
 		{"one that outweighs the others waits until they have grown", slices.Concat(many(1, 1<<20), many(7, 10)), nil},
 		{"or stays behind", slices.Concat(many(1, 1<<20), many(8, 10)), []int{8}},
 		{"at most 256 at once", many(300, 10), []int{256, 44}},
+		{"together at most 25,000 records", of(many(20, 10), 2500), []int{10, 10}},
+		{"so that few of many records stay as they are", of(many(20, 10), 5000), nil},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			var got []int

@@ -16,6 +16,7 @@ type sweeper struct {
 	policies map[tiering.Key]tiering.Policy
 	unread   map[tiering.Key]bool // policies that cannot be read
 	due      map[tiering.Move]int64
+	pass     *pass // of a sweep
 }
 
 func (e *Engine) newSweeper(now time.Time) *sweeper {

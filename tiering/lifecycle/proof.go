@@ -5,6 +5,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/internal/failpoint"
 	"github.com/tierd/tierd/tiering"
 )
@@ -16,40 +17,60 @@ import (
 //
 // The error is unavailable while the version is not in two sound copies.
 func (e *Engine) Proven(ctx context.Context, key tiering.Key, version int64, digest tiering.Digest) error {
-	if err := e.checkSuccessor(ctx); err != nil {
-		return err
-	}
-	locs, err := e.Warm.Locations(ctx, key)
+	p, err := e.newProof(ctx, []tiering.Key{key})
 	if err != nil {
 		return tiering.Wrap(err, "", tiering.Warm, key)
 	}
+	return p.of(ctx, key, version, digest)
+}
+
+// proof is Proven for versions of several keys. Those that lie in one block cost one
+// read of each copy.
+type proof struct {
+	*Engine
+	locations map[tiering.Key][]tiering.Location
+	copies    [2]*cold.CopyReader
+}
+
+func (e *Engine) newProof(ctx context.Context, keys []tiering.Key) (*proof, error) {
+	if err := e.checkSuccessor(ctx); err != nil {
+		return nil, err
+	}
+	p := &proof{Engine: e, copies: [2]*cold.CopyReader{e.Archive.CopyReader(tiering.Primary), e.Archive.CopyReader(tiering.Backup)}}
+	var err error
+	p.locations, err = e.Warm.LocationsOf(ctx, keys)
+	return p, err
+}
+
+// of is Proven for a version of one of the keys.
+func (p *proof) of(ctx context.Context, key tiering.Key, version int64, digest tiering.Digest) error {
 	missing := error(&tiering.Error{Code: tiering.CodeUnavailable, Tier: tiering.Cold, Detail: "the version is not in cold yet"})
-	for _, loc := range locs {
+	for _, loc := range p.locations[key] {
 		if _, ok := loc.Block(version); !ok {
 			continue
 		}
-		if missing = e.provenAt(ctx, loc, version, digest); missing == nil {
+		if missing = p.at(ctx, loc, version, digest); missing == nil {
 			return nil
 		}
 	}
 	return missing
 }
 
-// provenAt is Proven for one segment.
-func (e *Engine) provenAt(ctx context.Context, loc tiering.Location, version int64, digest tiering.Digest) error {
+// at is of for one segment.
+func (p *proof) at(ctx context.Context, loc tiering.Location, version int64, digest tiering.Digest) error {
 	var errs [2]error
 	for i := range errs {
 		c := tiering.Copy(i)
 		if c == tiering.Backup && failpoint.Skips(failpoint.SecondCopy) {
 			continue
 		}
-		rec, err := e.Archive.ReadFrom(ctx, c, loc, version)
+		rec, err := p.copies[c].Read(ctx, loc, version)
 		if err == nil && rec.Digest != digest {
 			err = tiering.Errorf(tiering.CodeCorrupt, "the copy in %s has another content", c)
 		}
 		if err != nil {
 			errs[i] = err
-			e.Suspect(loc.Segment, c)
+			p.Suspect(loc.Segment, c)
 		}
 	}
 	if errs == [2]error{} {

@@ -158,17 +158,20 @@ type pausedDemote struct {
 	unguarded     bool
 }
 
-func (p *pausedDemote) Demote(ctx context.Context, key tiering.Key, version int64, idle time.Time) (bool, error) {
+func (p *pausedDemote) DemoteAll(ctx context.Context, of []warm.Demotion) ([]bool, error) {
 	close(p.reached)
 	<-p.gate
-	if p.unguarded {
-		cur, err := p.Head(ctx, key)
-		if err != nil {
-			return false, err
+	for i, d := range of {
+		if p.unguarded {
+			cur, err := p.Head(ctx, d.Key)
+			if err != nil {
+				return nil, err
+			}
+			of[i].Version = cur.Head.Version
 		}
-		version = cur.Head.Version
+		of[i].Idle = d.Idle.Add(1000 * day)
 	}
-	return p.Store.Demote(ctx, key, version, idle.Add(1000*day))
+	return p.Store.DemoteAll(ctx, of)
 }
 
 // idleHour demotes what was idle for an hour.

@@ -123,6 +123,11 @@ func (c *composition) covered() []tiering.Range {
 // the first that is of another life of the store.
 func (g *collection) compose(ctx context.Context, j job) (composition, error) {
 	c := composition{listed: map[tiering.Key]versions{}}
+	var count int64
+	for _, s := range j.sources {
+		count += s.Count
+	}
+	c.records = make([]cold.Record, 0, count)
 	for i, s := range j.sources {
 		seg, records, err := g.readSegment(ctx, s)
 		var listed map[tiering.Key]versions
@@ -241,7 +246,7 @@ func (g *collection) drop(ctx context.Context, c *composition) (map[string]int64
 	}
 	g.report.NextVersions += v.next
 	counts := map[string]int64{}
-	kept := make([]cold.Record, 0, len(c.records)-len(v.dropped))
+	kept := c.records[:0]
 	for i, rec := range c.records {
 		if why := v.dropped[i]; why != "" {
 			counts[why]++
@@ -249,6 +254,7 @@ func (g *collection) drop(ctx context.Context, c *composition) (map[string]int64
 		}
 		kept = append(kept, rec)
 	}
+	clear(c.records[len(kept):])
 	c.records = kept
 	return counts, nil
 }

@@ -112,22 +112,33 @@ func (t *txn) finish(f finish) error {
 	return t.locate(f)
 }
 
+// locatedAtOnce is how many locations one statement adds, so that none runs for as
+// long as its timeout where a segment holds many keys.
+const locatedAtOnce = 5000
+
 // locate adds the locations of a segment.
 func (t *txn) locate(f finish) error {
-	if len(f.locations) == 0 {
-		return nil
+	for first := 0; first < len(f.locations); first += locatedAtOnce {
+		end := min(first+locatedAtOnce, len(f.locations))
+		if err := t.locateSome(f.info.Name, f.locations[first:end], f.blocks[first:end]); err != nil {
+			return err
+		}
 	}
-	n := len(f.locations)
+	return nil
+}
+
+func (t *txn) locateSome(segment string, locations []tiering.Location, blocks []string) error {
+	n := len(locations)
 	tenants, names, ids := make([]string, n), make([]string, n), make([][]byte, n)
 	low, high, from, to := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
-	for i, l := range f.locations {
+	for i, l := range locations {
 		tenants[i], names[i], ids[i] = l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID)
 		low[i], high[i], from[i], to[i] = l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime)
 	}
 	_, err := t.exec(`INSERT INTO location (tenant, namespace, id, segment, min_version, max_version, min_time, max_time, blocks)
 		SELECT t.tenant, t.namespace, t.id, $1, t.low, t.high, t.since, t.until, t.blocks
 		FROM unnest($2::text[], $3::text[], $4::bytea[], $5::bigint[], $6::bigint[], $7::bigint[], $8::bigint[], $9::text[]) t(tenant, namespace, id, low, high, since, until, blocks)`,
-		f.info.Name, tenants, names, ids, low, high, from, to, f.blocks)
+		segment, tenants, names, ids, low, high, from, to, blocks)
 	return err
 }
 
@@ -192,25 +203,42 @@ func (s *Store) segments(ctx context.Context, where string, args ...any) (out []
 }
 
 // Locations implements warm.Catalog.
-func (s *Store) Locations(ctx context.Context, key tiering.Key) (out []tiering.Location, err error) {
+func (s *Store) Locations(ctx context.Context, key tiering.Key) ([]tiering.Location, error) {
+	of, err := s.LocationsOf(ctx, []tiering.Key{key})
+	return of[key], err
+}
+
+// LocationsOf implements warm.Catalog.
+func (s *Store) LocationsOf(ctx context.Context, keys []tiering.Key) (out map[tiering.Key][]tiering.Location, err error) {
+	tenants, names, ids := keyArrays(keys)
 	err = s.read(ctx, func(q querier) error {
-		out = nil
-		return each(ctx, q, `SELECT l.segment, l.min_version, l.max_version, l.min_time, l.max_time, l.blocks FROM location l JOIN segment g ON g.name = l.segment
-			WHERE l.tenant = $1 AND l.namespace = $2 AND l.id = $3 AND g.state = 'finished' ORDER BY l.max_version DESC, l.segment DESC`,
-			[]any{key.Tenant, key.Namespace, []byte(key.ID)}, func(row pgx.Rows) error {
-				l := tiering.Location{Key: key}
-				var from, to int64
-				var blocks string
-				if err := row.Scan(&l.Segment, &l.MinVersion, &l.MaxVersion, &from, &to, &blocks); err != nil {
-					return err
-				}
-				l.MinTime, l.MaxTime = fromNanos(from), fromNanos(to)
-				err := json.Unmarshal([]byte(blocks), &l.Blocks)
-				out = append(out, l)
+		out = make(map[tiering.Key][]tiering.Location, len(keys))
+		return each(ctx, q, `SELECT t.n, l.segment, l.min_version, l.max_version, l.min_time, l.max_time, l.blocks
+			FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY t(tenant, name, id, n)
+			JOIN location l ON l.tenant = t.tenant AND l.namespace = t.name AND l.id = t.id JOIN segment g ON g.name = l.segment
+			WHERE g.state = 'finished' ORDER BY t.n, l.max_version DESC, l.segment DESC`, []any{tenants, names, ids}, func(row pgx.Rows) error {
+			var n, from, to int64
+			var l tiering.Location
+			var blocks string
+			if err := row.Scan(&n, &l.Segment, &l.MinVersion, &l.MaxVersion, &from, &to, &blocks); err != nil {
 				return err
-			})
+			}
+			l.Key, l.MinTime, l.MaxTime = keys[n-1], fromNanos(from), fromNanos(to)
+			err := json.Unmarshal([]byte(blocks), &l.Blocks)
+			out[l.Key] = append(out[l.Key], l)
+			return err
+		})
 	})
 	return out, err
+}
+
+// keyArrays are the parts of keys, one array each.
+func keyArrays(keys []tiering.Key) (tenants, names []string, ids [][]byte) {
+	tenants, names, ids = make([]string, len(keys)), make([]string, len(keys)), make([][]byte, len(keys))
+	for i, k := range keys {
+		tenants[i], names[i], ids[i] = k.Tenant, k.Namespace, []byte(k.ID)
+	}
+	return tenants, names, ids
 }
 
 // copyText is the stored state of a copy; one that nobody spoke of is missing.

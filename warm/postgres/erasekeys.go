@@ -141,10 +141,7 @@ func (t *txn) ownHeads(keys []tiering.Key) error {
 		return nil
 	}
 	keys = slices.SortedFunc(slices.Values(keys), tiering.Key.Compare)
-	tenants, names, ids := make([]string, len(keys)), make([]string, len(keys)), make([][]byte, len(keys))
-	for i, k := range keys {
-		tenants[i], names[i], ids[i] = k.Tenant, k.Namespace, []byte(k.ID)
-	}
+	tenants, names, ids := keyArrays(keys)
 	_, err := t.exec(`SELECT 1 FROM unnest($1::text[], $2::text[], $3::bytea[]) WITH ORDINALITY t(tenant, name, id, n)
 		JOIN namespace s ON s.tenant = t.tenant AND s.name = t.name JOIN head h ON h.nid = s.nid AND h.id = t.id ORDER BY t.n FOR UPDATE OF h`, tenants, names, ids)
 	return err

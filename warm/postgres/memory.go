@@ -106,7 +106,7 @@ func (s *Store) SetMemory(ctx context.Context, key tiering.Key, m tiering.Memory
 		b := &pgx.Batch{}
 		s.queueMemories(b, &set, &memoryDrops{})
 		if asleep {
-			s.queueSleep(b, e.kid)
+			s.queueSleep(b, []int64{e.kid})
 		}
 		return t.conn.SendBatch(t.ctx, b).Close()
 	})
@@ -129,7 +129,7 @@ func (s *Store) AddVector(ctx context.Context, key tiering.Key, d tiering.Digest
 		b.Queue(`UPDATE memory SET status = $2, attempts = 0 WHERE kid = $1`, e.kid, column.StatusNumber(status))
 		s.queueVectors(b, &r, &r)
 		if asleep {
-			s.queueSleep(b, e.kid)
+			s.queueSleep(b, []int64{e.kid})
 		}
 		return t.conn.SendBatch(t.ctx, b).Close()
 	})
@@ -260,22 +260,23 @@ func (t *txn) asleep(kid int64) (bool, error) {
 	return t.yes(`SELECT EXISTS (SELECT FROM memory_dormant WHERE kid = $1)`, kid)
 }
 
-// sleepMemory moves the vectors of a memory whose bytes leave warm to where deep
-// searches alone look. A write or a promotion wakes them.
-func (t *txn) sleepMemory(kid int64) error {
-	there, err := t.yes(`SELECT EXISTS (SELECT FROM memory WHERE kid = $1 FOR UPDATE)`, kid)
-	if err != nil || !there {
+// memoriesOf locks and returns those of the keys that are memories.
+func (t *txn) memoriesOf(kids []int64) (memories []int64, err error) {
+	err = t.each(`SELECT kid FROM memory WHERE kid = ANY($1) ORDER BY kid FOR UPDATE`, []any{kids}, func(row pgx.Rows) error {
+		var kid int64
+		err := row.Scan(&kid)
+		memories = append(memories, kid)
 		return err
-	}
-	b := &pgx.Batch{}
-	t.s.queueSleep(b, kid)
-	return t.conn.SendBatch(t.ctx, b).Close()
+	})
+	return memories, err
 }
 
-func (s *Store) queueSleep(b *pgx.Batch, kid int64) {
+// queueSleep moves the vectors of memories whose bytes leave warm to where deep
+// searches alone look. A write or a promotion wakes them.
+func (s *Store) queueSleep(b *pgx.Batch, kids []int64) {
 	for _, table := range []string{"memory_fresh", "memory_vector"} {
-		b.Queue(s.vectorSQL(`WITH m AS (DELETE FROM `+table+` WHERE kid = $1 RETURNING kid, sid, nid, owner, v)
-			INSERT INTO memory_dormant (kid, sid, nid, owner, v) SELECT kid, sid, nid, owner, v::{{schema}}.halfvec FROM m ON CONFLICT (kid, sid) DO UPDATE SET v = excluded.v, owner = excluded.owner`), kid)
+		b.Queue(s.vectorSQL(`WITH m AS (DELETE FROM `+table+` WHERE kid = ANY($1) RETURNING kid, sid, nid, owner, v)
+			INSERT INTO memory_dormant (kid, sid, nid, owner, v) SELECT kid, sid, nid, owner, v::{{schema}}.halfvec FROM m ON CONFLICT (kid, sid) DO UPDATE SET v = excluded.v, owner = excluded.owner`), kids)
 	}
 }
 

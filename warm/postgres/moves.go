@@ -85,42 +85,6 @@ func (s *Store) Expired(ctx context.Context, limit int) (out []tiering.Key, err 
 	}
 }
 
-// held says that a finished segment with two verified copies holds a version:
-// the only thing that lets bytes leave warm. It binds tenant, namespace and id
-// as $1 to $3.
-const held = `EXISTS (SELECT 1 FROM location l JOIN segment g ON g.name = l.segment
-	WHERE l.tenant = $1 AND l.namespace = $2 AND l.id = $3 AND $4::bigint BETWEEN l.min_version AND l.max_version
-	AND g.state = 'finished' AND g.copy0 = 'verified' AND g.copy1 = 'verified')`
-
-// Demote implements warm.Mover.
-func (s *Store) Demote(ctx context.Context, key tiering.Key, version int64, idle time.Time) (bool, error) {
-	return s.move(ctx, key, func(t *txn, e entry) (bool, error) {
-		h := e.head
-		if h.Version != version || !h.Live(t.now) || !h.InWarm || h.Pinned || h.UpdatedAt.After(idle) || h.AccessedAt.After(idle) {
-			return false, nil
-		}
-		ok, err := t.yes(`SELECT `+held, key.Tenant, key.Namespace, []byte(key.ID), version)
-		if err != nil || !ok {
-			return false, err
-		}
-		if e.query {
-			// What PostgreSQL refused as a document stays as it is.
-			if _, err := t.exec(`INSERT INTO projection AS p (kid, nid, coding, body) SELECT v.kid, h.nid, v.coding, v.body FROM version v JOIN head h ON h.kid = v.kid WHERE v.kid = $1 AND v.version = $2
-				ON CONFLICT (kid) DO UPDATE SET coding = excluded.coding, body = excluded.body WHERE p.doc IS NULL`, e.kid, version); err != nil {
-				return false, err
-			}
-		}
-		if _, err := t.exec(`DELETE FROM version WHERE kid = $1 AND version = $2`, e.kid, version); err != nil {
-			return false, err
-		}
-		if err := t.sleepMemory(e.kid); err != nil {
-			return false, err
-		}
-		_, err = t.exec(`UPDATE head SET flags = flags & 5 WHERE kid = $1`, e.kid)
-		return err == nil, err
-	})
-}
-
 // Promote implements warm.Mover.
 func (s *Store) Promote(ctx context.Context, key tiering.Key, version int64, body []byte) (bool, error) {
 	p, digest := s.pack(body), tiering.DigestOf(body)
@@ -233,9 +197,10 @@ func (s *Store) NoteAccess(ctx context.Context, reads []warm.Access) error {
 		keys = append(keys, k)
 	}
 	slices.SortFunc(keys, tiering.Key.Compare)
-	tenants, names, ids, at := make([]string, len(keys)), make([]string, len(keys)), make([][]byte, len(keys)), make([]int64, len(keys))
+	tenants, names, ids := keyArrays(keys)
+	at := make([]int64, len(keys))
 	for i, k := range keys {
-		tenants[i], names[i], ids[i], at[i] = k.Tenant, k.Namespace, []byte(k.ID), column.Micros(latest[k])
+		at[i] = column.Micros(latest[k])
 	}
 	_, err := s.exec(ctx, `WITH l AS MATERIALIZED (SELECT h.kid, t.at FROM unnest($1::text[], $2::text[], $3::bytea[], $4::bigint[]) WITH ORDINALITY t(tenant, name, id, at, n)
 			JOIN namespace s ON s.tenant = t.tenant AND s.name = t.name JOIN head h ON h.nid = s.nid AND h.id = t.id ORDER BY t.n FOR UPDATE OF h)

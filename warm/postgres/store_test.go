@@ -440,3 +440,30 @@ func TestStatsAreBounded(t *testing.T) {
 		t.Errorf("%+v, %v", about, err)
 	}
 }
+
+// A segment of more keys than one statement adds locations of is there whole.
+func TestASegmentOfManyKeysIsLocated(t *testing.T) {
+	s := open(t, testURL(t), nil)
+	segment := tiering.SegmentInfo{Name: "many", Tenant: "acme", Token: 1, Copies: [2]tiering.CopyState{tiering.CopyVerified, tiering.CopyVerified}}
+	if err := s.StartSegment(t.Context(), segment); err != nil {
+		t.Fatal(err)
+	}
+	at := make([]tiering.Location, 2*locatedAtOnce+1)
+	keys := make([]tiering.Key, len(at))
+	for i := range at {
+		keys[i] = noteKey(fmt.Sprintf("many/%05d", i))
+		at[i] = tiering.Location{Key: keys[i], Segment: "many", MinVersion: 1, MaxVersion: int64(1 + i), Blocks: []tiering.BlockRef{{FirstVersion: 1, Offset: 64, Length: 128}}}
+	}
+	if err := s.FinishSegment(t.Context(), segment, at, "", 0); err != nil {
+		t.Fatal(err)
+	}
+	of, err := s.LocationsOf(t.Context(), keys)
+	if err != nil || len(of) != len(keys) {
+		t.Fatalf("%d keys of %d are located: %v", len(of), len(keys), err)
+	}
+	for i, k := range keys {
+		if got := of[k][0].MaxVersion; got != int64(1+i) {
+			t.Fatalf("%s is located up to version %d, want %d", k, got, 1+i)
+		}
+	}
+}

@@ -185,6 +185,21 @@ func (s *Store) Locations(ctx context.Context, key tiering.Key) (out []tiering.L
 	return out, err
 }
 
+// LocationsOf implements warm.Catalog.
+func (s *Store) LocationsOf(ctx context.Context, keys []tiering.Key) (map[tiering.Key][]tiering.Location, error) {
+	out := make(map[tiering.Key][]tiering.Location, len(keys))
+	for _, k := range keys {
+		of, err := s.Locations(ctx, k)
+		if err != nil {
+			return nil, err
+		}
+		if len(of) > 0 {
+			out[k] = of
+		}
+	}
+	return out, nil
+}
+
 // scanLocation reads segment, min_version, max_version, min_time, max_time and
 // blocks.
 func scanLocation(key tiering.Key, v []driver.Value) (l tiering.Location, err error) {

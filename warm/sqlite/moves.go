@@ -3,6 +3,7 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
+	"slices"
 	"time"
 
 	"github.com/tierd/tierd/tiering"
@@ -61,26 +62,53 @@ const held = `EXISTS (SELECT 1 FROM location l JOIN segment g ON g.name = l.segm
 
 // Demote implements warm.Mover.
 func (s *Store) Demote(ctx context.Context, key tiering.Key, version int64, idle time.Time) (bool, error) {
-	return s.move(ctx, key, func(t *txn, e entry) (bool, error) {
-		h := e.head
-		if h.Version != version || !h.Live(t.now) || !h.InWarm || h.Pinned || h.UpdatedAt.After(idle) || h.AccessedAt.After(idle) {
-			return false, nil
-		}
-		n, err := t.number(`SELECT `+held, append(keyArgs(key), version)...)
-		if err != nil || n == 0 {
-			return false, err
-		}
-		if e.query {
-			if _, err := t.exec(`INSERT INTO projection (kid, coding, body) SELECT kid, coding, body FROM version WHERE kid = ? AND version = ?`, e.kid, version); err != nil {
-				return false, err
+	done, err := s.DemoteAll(ctx, []warm.Demotion{{Key: key, Version: version, Idle: idle}})
+	return err == nil && done[0], err
+}
+
+// DemoteAll implements warm.Mover.
+func (s *Store) DemoteAll(ctx context.Context, of []warm.Demotion) (done []bool, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		done = make([]bool, len(of))
+		for i, d := range of {
+			e, err := t.find(d.Key)
+			if err == nil && e.kid != 0 {
+				done[i], err = t.demote(e, d)
+			}
+			if err != nil {
+				return err
 			}
 		}
-		if _, err := t.exec(`DELETE FROM version WHERE kid = ? AND version = ?`, e.kid, version); err != nil {
+		if !slices.Contains(done, true) {
+			return orRollback(nil)
+		}
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return done, nil
+}
+
+func (t *txn) demote(e entry, d warm.Demotion) (bool, error) {
+	h := e.head
+	if h.Version != d.Version || !h.Live(t.now) || !h.InWarm || h.Pinned || h.UpdatedAt.After(d.Idle) || h.AccessedAt.After(d.Idle) {
+		return false, nil
+	}
+	n, err := t.number(`SELECT `+held, append(keyArgs(d.Key), d.Version)...)
+	if err != nil || n == 0 {
+		return false, err
+	}
+	if e.query {
+		if _, err := t.exec(`INSERT INTO projection (kid, coding, body) SELECT kid, coding, body FROM version WHERE kid = ? AND version = ?`, e.kid, d.Version); err != nil {
 			return false, err
 		}
-		_, err = t.exec(`UPDATE head SET flags = flags & ~?  WHERE kid = ?`, int64(column.FlagInWarm), e.kid)
-		return err == nil, err
-	})
+	}
+	if _, err := t.exec(`DELETE FROM version WHERE kid = ? AND version = ?`, e.kid, d.Version); err != nil {
+		return false, err
+	}
+	_, err = t.exec(`UPDATE head SET flags = flags & ~?  WHERE kid = ?`, int64(column.FlagInWarm), e.kid)
+	return err == nil, err
 }
 
 // Promote implements warm.Mover.

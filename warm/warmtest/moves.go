@@ -78,6 +78,40 @@ func testMoves(t *testing.T, h Harness) {
 			})
 		}
 	})
+	t.Run("several are demoted in one transaction, each judged alone", func(t *testing.T) {
+		f := setup(t, h)
+		idle, written, lone, gone := key("idle"), key("written"), key("lone"), key("gone")
+		other := tiering.Key{Tenant: "globex", Namespace: space, ID: "idle"}
+		for _, k := range []tiering.Key{idle, written, lone, other} {
+			f.must(k, put(`1`))
+		}
+		f.archived("s", tiering.CopyVerified, tiering.CopyVerified, idle, 1, 1)
+		f.archived("t", tiering.CopyVerified, tiering.CopyVerified, written, 1, 1)
+		f.archived("u", tiering.CopyVerified, tiering.CopyMissing, lone, 1, 1)
+		f.archived("v", tiering.CopyVerified, tiering.CopyVerified, other, 1, 1)
+		since := f.clock.Now()
+		f.clock.advance(time.Hour)
+		f.must(written, put(`2`))
+		var of []warm.Demotion
+		for _, k := range []tiering.Key{written, gone, idle, other, lone} { // not in their order
+			of = append(of, warm.Demotion{Key: k, Version: 1, Idle: since})
+		}
+		done, err := f.store.DemoteAll(f.ctx, of)
+		f.no(err)
+		equal(f, "demoted", fmt.Sprint(done), "[false false true true false]")
+		for _, k := range []tiering.Key{written, idle, other, lone} {
+			equal(f, k.String()+" in warm", f.load(k).Head.InWarm, k == written || k == lone)
+		}
+		f.body(written, `2`)
+		f.body(lone, `1`)
+		done, err = f.store.DemoteAll(f.ctx, nil)
+		f.no(err)
+		equal(f, "of none", len(done), 0)
+		at, err := f.store.LocationsOf(f.ctx, []tiering.Key{written, gone, idle})
+		f.no(err)
+		equal(f, "keys with locations", len(at), 2)
+		equal(f, "where they are", at[written][0].Segment+at[idle][0].Segment, "ts")
+	})
 	demoted := func(t *testing.T) *fixture {
 		f := setup(t, h)
 		f.must(k, put(`1`))
