@@ -45,6 +45,10 @@ var writing = map[string]string{
 	"jit":             "off",
 }
 
+// reading are the settings of connections that read: pages are small, and to compile
+// a statement takes longer than to run it.
+var reading = map[string]string{"jit": "off"}
+
 // pooled reports whether the URL says that a pooler hands out a connection a
 // transaction: by asking for statements that are not prepared.
 func pooled(c *pgx.ConnConfig) bool { return c.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement }

@@ -105,7 +105,21 @@ func (s *Store) live(ctx context.Context, sc scan, first int, each func(scanned,
 
 // page reads up to size rows of a scan.
 func (s *Store) page(ctx context.Context, sc *scan, from []byte, open bool, to []byte, size int) (out []scanned, now time.Time, err error) {
-	args := []any{s.fixedNow(), sc.tenant, sc.namespace, from, size}
+	sql, args := s.pageQuery(sc, from, open, to, size)
+	err = s.read(ctx, func(c querier) error {
+		out = nil
+		return each(ctx, c, sql, args, func(row pgx.Rows) error {
+			r, at, err := s.scanned(sc, row)
+			out, now = append(out, r), at
+			return err
+		})
+	})
+	return out, now, err
+}
+
+// pageQuery is the statement of a page and its arguments.
+func (s *Store) pageQuery(sc *scan, from []byte, open bool, to []byte, size int) (sql string, args []any) {
+	args = []any{s.fixedNow(), sc.tenant, sc.namespace, from, size}
 	arg := func(v any) string {
 		args = append(args, v)
 		return fmt.Sprint("$", len(args))
@@ -114,14 +128,14 @@ func (s *Store) page(ctx context.Context, sc *scan, from []byte, open bool, to [
 	q.WriteString(`WITH k AS MATERIALIZED (SELECT ` + nowFrom + ` AS now) SELECT k.now, h.id, ` + headColumns)
 	q.WriteString(pick(sc.bodies, `, v.coding, v.body`, `, NULL::smallint, NULL::bytea`))
 	q.WriteString(pick(sc.projections, `, p.coding, p.body, CASE WHEN h.flags & 2 = 0 THEN p.doc::text END`, `, NULL::smallint, NULL::bytea, NULL::text`))
-	q.WriteString(` FROM k CROSS JOIN namespace n JOIN head h ON h.nid = n.nid`)
+	q.WriteString(` FROM k CROSS JOIN head h`)
 	if sc.bodies {
 		q.WriteString(` LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version`)
 	}
 	if sc.projections {
 		q.WriteString(` LEFT JOIN projection p ON p.kid = h.kid`)
 	}
-	q.WriteString(` WHERE n.tenant = $2 AND n.name = $3 AND h.op = 1 AND (h.expires = 0 OR h.expires > k.now OR h.flags & 1 = 1) AND h.id `)
+	q.WriteString(` WHERE ` + inSpace("$2", "$3") + ` AND h.op = 1 AND (h.expires = 0 OR h.expires > k.now OR h.flags & 1 = 1) AND h.id `)
 	q.WriteString(pick(open, `> $4`, `>= $4`))
 	if to != nil {
 		q.WriteString(` AND h.id < ` + arg(to))
@@ -133,15 +147,7 @@ func (s *Store) page(ctx context.Context, sc *scan, from []byte, open bool, to [
 		q.WriteString(` AND ` + renumber(sc.where, sc.args, arg))
 	}
 	q.WriteString(` ORDER BY h.id LIMIT $5`)
-	err = s.read(ctx, func(c querier) error {
-		out = nil
-		return each(ctx, c, q.String(), args, func(row pgx.Rows) error {
-			r, at, err := s.scanned(sc, row)
-			out, now = append(out, r), at
-			return err
-		})
-	})
-	return out, now, err
+	return q.String(), args
 }
 
 func pick(on bool, yes, no string) string {

@@ -13,6 +13,8 @@ import (
 	"github.com/tierd/tierd/warm/internal/column"
 )
 
+var walkHeads = `SELECT ` + nowFrom + `, h.id, ` + headColumns + ` FROM head h WHERE ` + inSpace("$2", "$3") + ` AND h.id > $4 ORDER BY h.id LIMIT $5`
+
 // Walk implements warm.Mover.
 func (s *Store) Walk(ctx context.Context, after tiering.Key, limit int) (out []warm.Current, err error) {
 	err = s.read(ctx, func(q querier) error {
@@ -21,16 +23,15 @@ func (s *Store) Walk(ctx context.Context, after tiering.Key, limit int) (out []w
 		for len(out) < limit {
 			// The rest of the namespace that at lies in, then the next one that
 			// has a key: two index seeks, however many namespaces are empty.
-			err := each(ctx, q, `SELECT `+nowFrom+`, h.id, `+headColumns+ofKey+` WHERE n.tenant = $2 AND n.name = $3 AND h.id > $4 ORDER BY h.id LIMIT $5`,
-				s.keyArgs(at, limit-len(out)), func(row pgx.Rows) error {
-					var now int64
-					var id []byte
-					var h headRow
-					err := row.Scan(append([]any{&now, &id}, h.into()...)...)
-					key := tiering.Key{Tenant: at.Tenant, Namespace: at.Namespace, ID: string(id)}
-					out = append(out, warm.Current{Head: h.entry(key).head, Now: column.Time(now)})
-					return err
-				})
+			err := each(ctx, q, walkHeads, s.keyArgs(at, limit-len(out)), func(row pgx.Rows) error {
+				var now int64
+				var id []byte
+				var h headRow
+				err := row.Scan(append([]any{&now, &id}, h.into()...)...)
+				key := tiering.Key{Tenant: at.Tenant, Namespace: at.Namespace, ID: string(id)}
+				out = append(out, warm.Current{Head: h.entry(key).head, Now: column.Time(now)})
+				return err
+			})
 			if err != nil {
 				return err
 			}

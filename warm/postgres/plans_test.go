@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgxpool"
 )
 
@@ -30,6 +31,38 @@ func TestNothingOnTheWriteReadsAWholeTable(t *testing.T) {
 	}
 }
 
+// TestAPageCostsWhatItHolds: a page of a namespace comes in the order of the index,
+// from where it begins. One that is sorted costs as much as the namespace holds.
+func TestAPageCostsWhatItHolds(t *testing.T) {
+	s, _ := fresh(t)
+	listed := func(user string, bodies bool) string {
+		sql, _ := s.pageQuery(&scan{tenant: "acme", namespace: "notes", user: user, bodies: bodies, projections: bodies}, []byte("a"), true, []byte("b"), 500)
+		return sql
+	}
+	for name, sql := range map[string]string{
+		"heads of a namespace": walkHeads, "a list": listed("", false), "a list with bodies": listed("", true), "a user's list": listed("ann", false),
+	} {
+		t.Run(name, func(t *testing.T) {
+			reachedByIndex(t, s.writers, sql)
+			for _, n := range nodes(plansOf(t, s.writers, "", sql)) {
+				if n.Type == "Sort" || n.Type == "Incremental Sort" {
+					t.Errorf("a %s", n.Type)
+				}
+				if n.Relation == "head" && !strings.Contains(n.Index, "nid = ") || n.Relation == "head" && !strings.Contains(n.Index, "id > ") {
+					t.Errorf("heads by %q", n.Index)
+				}
+			}
+		})
+	}
+	t.Run("superseded versions, by a join that merges", func(t *testing.T) {
+		for _, n := range nodes(plansOf(t, s.writers, `SET LOCAL enable_nestloop = off; SET LOCAL enable_hashjoin = off`, walkPage)) {
+			if n.Relation == "head" && !strings.Contains(n.Index, "kid >= ") {
+				t.Errorf("heads by %q", n.Index)
+			}
+		}
+	})
+}
+
 // planNode is what matters here of a node of EXPLAIN.
 type planNode struct {
 	Type      string     `json:"Node Type"`
@@ -41,7 +74,8 @@ type planNode struct {
 	Plans     []planNode `json:"Plans"`
 }
 
-func reachedByIndex(t *testing.T, pool *pgxpool.Pool, sql string) {
+// plansOf explains a statement, whatever its parameters are, under settings.
+func plansOf(t *testing.T, pool *pgxpool.Pool, settings, sql string) (plans []struct{ Plan planNode }) {
 	t.Helper()
 	ctx := context.Background()
 	conn, err := pool.Acquire(ctx)
@@ -49,23 +83,45 @@ func reachedByIndex(t *testing.T, pool *pgxpool.Pool, sql string) {
 		t.Fatal(err)
 	}
 	defer conn.Release()
-	if _, err := conn.Exec(ctx, `PREPARE looked_at AS `+sql); err != nil {
-		t.Fatal(err)
+	for _, before := range []string{`BEGIN`, settings, `PREPARE looked_at AS ` + sql} {
+		if _, err := conn.Exec(ctx, before, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Fatal(err)
+		}
 	}
+	defer func() {
+		if _, err := conn.Exec(ctx, `ROLLBACK; DEALLOCATE looked_at`, pgx.QueryExecModeSimpleProtocol); err != nil {
+			t.Error(err)
+		}
+	}()
 	var text []byte
 	err = conn.QueryRow(ctx, `EXPLAIN (FORMAT JSON) EXECUTE looked_at(`+strings.TrimSuffix(strings.Repeat("NULL,", parameters(sql)), ",")+`)`).Scan(&text)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := conn.Exec(ctx, `DEALLOCATE looked_at`); err != nil {
-		t.Fatal(err)
-	}
-	var plans []struct{ Plan planNode }
 	if err := json.Unmarshal(text, &plans); err != nil {
 		t.Fatal(err)
 	}
+	return plans
+}
+
+// nodes are all nodes of plans.
+func nodes(plans []struct{ Plan planNode }) (out []planNode) {
 	var walk func(planNode)
 	walk = func(n planNode) {
+		out = append(out, n)
+		for _, below := range n.Plans {
+			walk(below)
+		}
+	}
+	for _, p := range plans {
+		walk(p.Plan)
+	}
+	return out
+}
+
+func reachedByIndex(t *testing.T, pool *pgxpool.Pool, sql string) {
+	t.Helper()
+	for _, n := range nodes(plansOf(t, pool, "", sql)) {
 		if n.Relation != "" && strings.Contains(n.Type, "Scan") && n.Index == "" && n.Recheck == "" {
 			t.Errorf("%s of all of %s", n.Type, n.Relation)
 		}
@@ -76,12 +132,6 @@ func reachedByIndex(t *testing.T, pool *pgxpool.Pool, sql string) {
 		if strings.HasPrefix(n.Index, "(sid = ") && !strings.HasSuffix(n.Name, "_sid") {
 			t.Errorf("%s of %s by %s of %s", n.Type, n.Relation, n.Index, n.Name)
 		}
-		for _, below := range n.Plans {
-			walk(below)
-		}
-	}
-	for _, p := range plans {
-		walk(p.Plan)
 	}
 }
 

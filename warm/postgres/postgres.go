@@ -144,7 +144,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if s.writers, err = s.pool(ctx, s.opts.Committers/2+4, writing); err != nil {
 		return err
 	}
-	if s.readers, err = s.pool(ctx, s.opts.Readers, nil); err != nil {
+	if s.readers, err = s.pool(ctx, s.opts.Readers, reading); err != nil {
 		return err
 	}
 	return s.identify(ctx)

@@ -18,6 +18,13 @@ const (
 	whereKey = ` WHERE n.tenant = $2 AND n.name = $3 AND h.id = $4`
 )
 
+// inSpace keeps heads to a namespace, by two parameters. A page of it is in the order
+// of the index then; by a join every page sorts all ids that are left, however many
+// the namespace holds.
+func inSpace(tenant, name string) string {
+	return `h.nid = (SELECT n.nid FROM namespace n WHERE n.tenant = ` + tenant + ` AND n.name = ` + name + `) AND h.version > 0`
+}
+
 func (s *Store) keyArgs(k tiering.Key, more ...any) []any {
 	return append([]any{s.fixedNow(), k.Tenant, k.Namespace, []byte(k.ID)}, more...)
 }

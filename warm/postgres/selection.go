@@ -60,7 +60,7 @@ func selected(ctx context.Context, q querier, sel warm.Selector, after string, l
 		in.to = bytes.Repeat([]byte{0xff}, tiering.MaxIDLength+1)
 	}
 	err = each(ctx, q, `SELECT id FROM (
-			(SELECT h.id`+ofKey+` WHERE n.tenant = $1 AND n.name = $2 AND h.id >= $3 AND h.id < $4 AND h.id > $5 ORDER BY h.id LIMIT $6)
+			(SELECT h.id FROM head h WHERE `+inSpace("$1", "$2")+` AND h.id >= $3 AND h.id < $4 AND h.id > $5 ORDER BY h.id LIMIT $6)
 			UNION (SELECT DISTINCT id FROM location WHERE tenant = $1 AND namespace = $2 AND id >= $3 AND id < $4 AND id > $5 ORDER BY id LIMIT $6)) k
 		ORDER BY id LIMIT $6`, []any{sel.Tenant, sel.Namespace, in.from, in.to, []byte(after), limit}, func(row pgx.Rows) error {
 		var id []byte

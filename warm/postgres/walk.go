@@ -48,14 +48,15 @@ func (s *Store) WalkVersions(ctx context.Context, cursor string, limit int) (row
 	return rows, next, nil
 }
 
-// walkPage is a page of the walk.
+// walkPage is a page of the walk. The bounds of heads are said too: a join that
+// merges would read all heads below them.
 const walkPage = `SELECT v.kid, n.tenant, n.name, h.id, h.op, h.version, h.updated, h.flags,
 		(SELECT a.at FROM version a WHERE a.kid = v.kid AND a.version > v.version ORDER BY a.version LIMIT 1),
 		(SELECT max((g.copy0 = 'verified')::int + (g.copy1 = 'verified')::int) FROM location l JOIN segment g ON g.name = l.segment
 			WHERE l.tenant = n.tenant AND l.namespace = n.name AND l.id = h.id AND v.version BETWEEN l.min_version AND l.max_version AND g.state = 'finished'),
 		` + versionColumns + `
 	FROM version v JOIN head h ON h.kid = v.kid JOIN namespace n ON n.nid = h.nid
-	WHERE (v.kid, v.version) > ($1, $2) AND v.kid <= $3 AND (v.version <> h.version OR h.op > 1)
+	WHERE (v.kid, v.version) > ($1, $2) AND v.kid <= $3 AND h.kid BETWEEN $1 AND $3 AND (v.version <> h.version OR h.op > 1)
 	ORDER BY v.kid, v.version LIMIT $4`
 
 // superseded appends up to limit rows behind at, of keys up to end, and moves

@@ -82,6 +82,8 @@ func testMoves(t *testing.T, h Harness) {
 		f := setup(t, h)
 		idle, written, lone, gone := key("idle"), key("written"), key("lone"), key("gone")
 		other := tiering.Key{Tenant: "globex", Namespace: space, ID: "idle"}
+		_, err := f.store.EnsureNamespace(f.ctx, warm.Namespace{Tenant: other.Tenant, Name: space, Kind: tiering.KindState, Class: tiering.ClassPersistent})
+		f.no(err)
 		for _, k := range []tiering.Key{idle, written, lone, other} {
 			f.must(k, put(`1`))
 		}
