@@ -86,8 +86,8 @@ fuzz: ## Run every fuzz target for FUZZTIME (10s)
 	GO=$(GO) scripts/fuzz $(FUZZTIME) $(PKG)
 
 .PHONY: bench
-bench: ## Run the benchmarks (BENCH=regexp, PKG=packages)
-	$(GO) test -run='^$$' -bench='$(BENCH)' -benchmem -p=1 $(PKG)
+bench: ## Run the benchmarks (BENCH=regexp, PKG=packages, TIME=1s of each)
+	$(GO) test -run='^$$' -bench='$(BENCH)' -benchtime='$(or $(TIME),1s)' -benchmem -timeout=60m -p=1 $(PKG)
 
 .PHONY: bench-tiers
 bench-tiers: ## Measure the router on Redis, PostgreSQL and S3 beside what one writes by hand (MODE=quick, WRITERS=16,64, SIZE=1024, TIME=2s, JSON=file)

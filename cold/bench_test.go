@@ -30,7 +30,7 @@ func BenchmarkEncode(b *testing.B) {
 	recs := workload()
 	for _, level := range []Level{LevelFastest, LevelDefault} {
 		for _, size := range blockSizes {
-			b.Run(fmt.Sprintf("%s/%dK", levelNames[level], size>>10), func(b *testing.B) {
+			b.Run(fmt.Sprintf("level=%s/block=%dK", levelNames[level], size>>10), func(b *testing.B) {
 				var e *Encoded
 				for b.Loop() {
 					var err error
@@ -52,16 +52,16 @@ func BenchmarkShapes(b *testing.B) {
 		name                  string
 		sessions, turns, size int
 	}{
-		{"20 turns to 5 KB", 64, 20, 5 << 10},
-		{"20 turns to 64 KB", 6, 20, 64 << 10},
-		{"100 turns to 64 KB", 2, 100, 64 << 10},
-		{"5 turns to 2 KB", 500, 5, 2 << 10},
-		{"one version of 4 KB", 1000, 1, 4 << 10},
-		{"one version of 400 B", 8000, 1, 400},
+		{"size=5KB/turns=20", 64, 20, 5 << 10},
+		{"size=64KB/turns=20", 6, 20, 64 << 10},
+		{"size=64KB/turns=100", 2, 100, 64 << 10},
+		{"size=2KB/turns=5", 500, 5, 2 << 10},
+		{"size=4KB/turns=1", 1000, 1, 4 << 10},
+		{"size=400B/turns=1", 8000, 1, 400},
 	} {
 		recs := chatRecords(shape.sessions, shape.turns, shape.size)
 		for _, size := range []int{4 << 10, 8 << 10, 16 << 10, 32 << 10, 64 << 10} {
-			b.Run(fmt.Sprintf("%s/%dK", shape.name, size>>10), func(b *testing.B) {
+			b.Run(fmt.Sprintf("%s/block=%dK", shape.name, size>>10), func(b *testing.B) {
 				var e *Encoded
 				for b.Loop() {
 					var err error
@@ -100,7 +100,7 @@ func BenchmarkReadRecord(b *testing.B) {
 	recs := workload()
 	for _, level := range []Level{LevelFastest, LevelDefault} {
 		for _, size := range blockSizes {
-			b.Run(fmt.Sprintf("segment/%s/%dK", levelNames[level], size>>10), func(b *testing.B) {
+			b.Run(fmt.Sprintf("from=segment/level=%s/block=%dK", levelNames[level], size>>10), func(b *testing.B) {
 				e, err := Encode("acme", nil, recs, &EncodeOptions{BlockSize: size, Level: level})
 				if err != nil {
 					b.Fatal(err)
@@ -125,7 +125,7 @@ func BenchmarkReadRecord(b *testing.B) {
 			})
 		}
 	}
-	b.Run("file", func(b *testing.B) {
+	b.Run("from=file", func(b *testing.B) {
 		dir := b.TempDir()
 		for i, r := range recs {
 			if err := os.WriteFile(filepath.Join(dir, fmt.Sprint(i)), r.Body, 0o600); err != nil {

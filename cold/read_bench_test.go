@@ -17,10 +17,10 @@ var readShapes = []struct {
 	name                  string
 	sessions, turns, size int
 }{
-	{"1 KB once", 2000, 1, 1 << 10},
-	{"12 KB once", 300, 1, 12 << 10},
-	{"20 turns to 20 KB", 16, 20, 20 << 10},
-	{"20 turns to 64 KB", 6, 20, 64 << 10},
+	{"size=1KB/turns=1", 2000, 1, 1 << 10},
+	{"size=12KB/turns=1", 300, 1, 12 << 10},
+	{"size=20KB/turns=20", 16, 20, 20 << 10},
+	{"size=64KB/turns=20", 6, 20, 64 << 10},
 }
 
 // BenchmarkColdRead reads records that were not read before, and files that
@@ -35,7 +35,7 @@ func BenchmarkColdRead(b *testing.B) {
 	for _, shape := range readShapes {
 		recs := chatRecords(shape.sessions, shape.turns, shape.size)
 		for _, size := range blockSizes {
-			b.Run(fmt.Sprintf("%s/%dK", shape.name, size>>10), func(b *testing.B) { coldRead(b, recs, size) })
+			b.Run(fmt.Sprintf("%s/block=%dK", shape.name, size>>10), func(b *testing.B) { coldRead(b, recs, size) })
 		}
 	}
 }

@@ -53,7 +53,7 @@ func spread(b *testing.B, writers int, op func(writer, i int) error) {
 
 func BenchmarkPut(b *testing.B) {
 	for _, writers := range []int{1, 64} {
-		b.Run(fmt.Sprintf("1KB writers=%d", writers), func(b *testing.B) {
+		b.Run(fmt.Sprintf("size=1KB/writers=%d", writers), func(b *testing.B) {
 			r, body := benchRouter(b), kilobyte()
 			b.SetBytes(int64(len(body)))
 			spread(b, writers, func(_, i int) error {
@@ -66,7 +66,7 @@ func BenchmarkPut(b *testing.B) {
 
 func BenchmarkGet(b *testing.B) {
 	for name, o := range map[string]*tiering.GetOptions{"cached": nil, "strong": {Strong: true}} {
-		b.Run(name, func(b *testing.B) {
+		b.Run("get="+name, func(b *testing.B) {
 			r, body := benchRouter(b), kilobyte()
 			if _, err := r.Put(b.Context(), space, "k", body, nil); err != nil {
 				b.Fatal(err)

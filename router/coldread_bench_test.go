@@ -30,7 +30,7 @@ func BenchmarkColdRead(b *testing.B) {
 		name              string
 		keys, turns, size int
 	}{
-		{"1 KB once", 2000, 1, 1 << 10}, {"12 KB once", 300, 1, 12 << 10}, {"20 turns to 20 KB", 100, 20, 20 << 10},
+		{"size=1KB/turns=1", 2000, 1, 1 << 10}, {"size=12KB/turns=1", 300, 1, 12 << 10}, {"size=20KB/turns=20", 100, 20, 20 << 10},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			recs := growing(c.keys, c.turns, c.size)

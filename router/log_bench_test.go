@@ -21,7 +21,7 @@ import (
 // On the servers of the environment; without them on SQLite.
 func BenchmarkAppend(b *testing.B) {
 	for _, place := range []place{embedded, servers} {
-		b.Run(place.String(), func(b *testing.B) {
+		b.Run("tiers="+place.String(), func(b *testing.B) {
 			w := open(b, setup{place: place})
 			entry := json.RawMessage(fmt.Sprintf(`{"role":"user","content":%q}`, strings.Repeat("where is seat 14C ", 20)))
 			add := func(id string, n int) {
@@ -82,7 +82,7 @@ func appendersPerSecond(b *testing.B, w *world, entry json.RawMessage) float64 {
 // other: what keeping a log's tail in hot could save at most.
 func BenchmarkNewest(b *testing.B) {
 	for _, place := range []place{embedded, servers} {
-		b.Run(place.String(), func(b *testing.B) {
+		b.Run("tiers="+place.String(), func(b *testing.B) {
 			w := open(b, setup{place: place})
 			entry := json.RawMessage(fmt.Sprintf(`{"role":"user","content":%q}`, strings.Repeat("where is seat 14C ", 20)))
 			for range 10 {

@@ -207,7 +207,7 @@ func patcher(kind tiering.PatchKind, patch []byte) (func(base) ([]byte, error), 
 	}
 	switch kind {
 	case tiering.MergePatch:
-		return func(b base) ([]byte, error) { return jsondoc.MergePatch(b.body, patch) }, nil
+		return func(b base) ([]byte, error) { return jsondoc.MergeCompact(b.body, patch) }, nil
 	case tiering.JSONPatch:
 		return func(b base) ([]byte, error) {
 			if b.version == 0 {

@@ -13,7 +13,7 @@ import (
 func BenchmarkPutOnServers(b *testing.B) {
 	for _, keys := range []int{1000, 1} {
 		for _, writers := range []int{1, 16, 64, 256} {
-			b.Run(fmt.Sprintf("1KB keys=%d writers=%d", keys, writers), func(b *testing.B) {
+			b.Run(fmt.Sprintf("size=1KB/keys=%d/writers=%d", keys, writers), func(b *testing.B) {
 				r, body := serversRouter(b), kilobyte()
 				b.SetBytes(int64(len(body)))
 				spread(b, writers, func(_, i int) error {

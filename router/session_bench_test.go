@@ -134,7 +134,7 @@ func (c *conversation) position() (at float64) {
 // append is what PostgreSQL wrote meanwhile, of others on the server too.
 func BenchmarkSessionAppenders(b *testing.B) {
 	for _, place := range []place{embedded, servers} {
-		b.Run(place.String(), func(b *testing.B) {
+		b.Run("tiers="+place.String(), func(b *testing.B) {
 			w := open(b, setup{place: place})
 			message := []json.RawMessage{json.RawMessage(turnOf370())}
 			const appenders, each = 64, 100

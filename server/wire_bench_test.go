@@ -242,7 +242,7 @@ func race(b *testing.B, clients int, beside string, pair ...contestant) {
 	}
 	b.ReportMetric(middle(ratios), "of-"+beside)
 	b.ReportMetric(middle(thrift), "of-"+beside+"-cpu")
-	b.ReportMetric(middle(rates), "requests/s")
+	b.ReportMetric(middle(rates), "ops/s")
 	b.ReportMetric(middle(micros), "cpu-us")
 	b.ReportMetric(0, "ns/op")
 }

@@ -290,18 +290,6 @@ func drain(res *http.Response) {
 	res.Body.Close()
 }
 
-func serveBench(b *testing.B, s *http.Server) string {
-	b.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		b.Fatal(err)
-	}
-	done := make(chan struct{})
-	go func() { defer close(done); s.Serve(ln) }()
-	b.Cleanup(func() { s.Close(); <-done })
-	return ln.Addr().String()
-}
-
 func TestHTTP2(t *testing.T) {
 	s := newTest(t, newFake(), nil)
 	t.Run("in clear", func(t *testing.T) {

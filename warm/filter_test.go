@@ -279,7 +279,7 @@ func BenchmarkMatch1KB(b *testing.B) {
 		"text":    `{"text":{"$text":"dolor missing"}}`,
 	} {
 		f := mustFilter(b, filter)
-		b.Run(name, func(b *testing.B) {
+		b.Run("filter="+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, err := f.Match(doc); err != nil {

@@ -28,7 +28,7 @@ func Benchmarks(b *testing.B, open Opener) {
 	source := rand.NewChaCha8([32]byte{})
 	_, _ = source.Read(segment) // never fails
 	for _, writers := range []int{1, 4} {
-		b.Run(fmt.Sprintf("Create/8MiB/%d", writers), func(b *testing.B) {
+		b.Run(fmt.Sprintf("call=create/size=8MiB/writers=%d", writers), func(b *testing.B) {
 			// The name says which run it is, because one is measured several times.
 			run := source.Uint64()
 			b.SetBytes(int64(len(segment)))
@@ -42,7 +42,7 @@ func Benchmarks(b *testing.B, open Opener) {
 		b.Fatal(err)
 	}
 	for _, readers := range []int{1, 16} {
-		b.Run(fmt.Sprintf("Read/64KiB/%d", readers), func(b *testing.B) {
+		b.Run(fmt.Sprintf("call=read/size=64KiB/readers=%d", readers), func(b *testing.B) {
 			b.SetBytes(block)
 			each(b, readers, func(ctx context.Context, i int) error { return readBlock(ctx, bucket, i, block, len(segment)) })
 		})

@@ -40,7 +40,7 @@ func BenchmarkSet(b *testing.B) {
 				return err
 			}
 		},
-		"driver, marked": func(b *testing.B, url string) operation {
+		"driver-marked": func(b *testing.B, url string) operation {
 			s := open(b, url, redis.Options{Timeout: 10 * time.Second})
 			var version atomic.Int64
 			return func(ctx context.Context, i int64) error {
@@ -98,11 +98,11 @@ type operation func(ctx context.Context, i int64) error
 func benchmark(b *testing.B, ways map[string]func(b *testing.B, url string) operation) {
 	url := servicestest.Variable(b, "TIERD_HOT")
 	for _, callers := range []int{1, 64} {
-		for _, way := range []string{"pool", "autopipeline", "driver", "driver, marked"} {
+		for _, way := range []string{"pool", "autopipeline", "driver", "driver-marked"} {
 			if ways[way] == nil {
 				continue
 			}
-			b.Run(fmt.Sprintf("callers=%d/%s", callers, way), func(b *testing.B) {
+			b.Run(fmt.Sprintf("callers=%d/way=%s", callers, way), func(b *testing.B) {
 				do := ways[way](b, url)
 				var left atomic.Int64
 				left.Store(int64(b.N))
@@ -117,7 +117,7 @@ func benchmark(b *testing.B, ways map[string]func(b *testing.B, url string) oper
 					}
 				})
 				b.StopTimer()
-				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "op/s")
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 				b.ReportMetric((serverTime(b, url)-server)/float64(b.N), "server-us/op")
 				b.ReportMetric((clientTime(b)-client)/float64(b.N), "client-us/op")
 			})

@@ -255,7 +255,7 @@ func BenchmarkCompact(b *testing.B) {
 		if err := json.Indent(&indented, size.doc, "", " "); err != nil {
 			b.Fatal(err)
 		}
-		b.Run(size.name+"/json.Valid", func(b *testing.B) {
+		b.Run("size="+size.name+"/by=json.Valid", func(b *testing.B) {
 			b.SetBytes(int64(len(size.doc)))
 			for b.Loop() {
 				if !json.Valid(size.doc) {
@@ -263,7 +263,7 @@ func BenchmarkCompact(b *testing.B) {
 				}
 			}
 		})
-		b.Run(size.name+"/json.Valid+json.Compact", func(b *testing.B) {
+		b.Run("size="+size.name+"/by=json.Valid+json.Compact", func(b *testing.B) {
 			b.SetBytes(int64(len(size.doc)))
 			for b.Loop() {
 				var out bytes.Buffer
@@ -272,8 +272,8 @@ func BenchmarkCompact(b *testing.B) {
 				}
 			}
 		})
-		for name, doc := range map[string][]byte{"Compact": size.doc, "Compact(indented)": indented.Bytes()} {
-			b.Run(size.name+"/"+name, func(b *testing.B) {
+		for name, doc := range map[string][]byte{"Compact": size.doc, "Compact-indented": indented.Bytes()} {
+			b.Run("size="+size.name+"/by="+name, func(b *testing.B) {
 				b.SetBytes(int64(len(doc)))
 				b.ReportAllocs()
 				for b.Loop() {

@@ -280,10 +280,10 @@ func BenchmarkEdit64KB(b *testing.B) {
 		"set":       `[{"op":"set","pointer":"/status","value":"closed"}]`,
 		"increment": `[{"op":"increment","pointer":"/count","by":0.1}]`,
 		"append":    `[{"op":"append","pointer":"/messages","value":{"role":"user","content":"hello"}}]`,
-		"deep set":  `[{"op":"set","pointer":"/messages/50/ok","value":false}]`,
+		"deep-set":  `[{"op":"set","pointer":"/messages/50/ok","value":false}]`,
 	} {
 		parsed := editOps(b, ops)
-		b.Run(name, func(b *testing.B) {
+		b.Run("op="+name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
 				if _, _, err := Edit(doc, parsed); err != nil {

@@ -10,6 +10,12 @@ func MergePatch(doc, patch []byte) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
+	return MergeCompact(doc, patch)
+}
+
+// MergeCompact is MergePatch with a patch that Compact returned, which is not looked
+// at once more.
+func MergeCompact(doc, patch []byte) ([]byte, error) {
 	t := newTree(orEmpty(doc))
 	if err := t.root.merge(patch); err != nil {
 		return nil, err

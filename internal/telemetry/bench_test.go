@@ -31,10 +31,10 @@ func BenchmarkHotGet(b *testing.B) {
 		name  string
 		store hot.Store
 	}{
-		{"bare", stubHot{}},
-		{"measured", measured.Hot(stubHot{})},
-		{"measured, trace not sampled", unsampled.Hot(stubHot{})},
-		{"measured, traced", sampled.Hot(stubHot{})},
+		{"store=bare", stubHot{}},
+		{"store=measured", measured.Hot(stubHot{})},
+		{"store=measured/trace=unsampled", unsampled.Hot(stubHot{})},
+		{"store=measured/trace=sampled", sampled.Hot(stubHot{})},
 	} {
 		b.Run(bb.name, func(b *testing.B) {
 			ctx, key := context.Background(), tiering.Key{Tenant: "t", Namespace: "n", ID: "i"}

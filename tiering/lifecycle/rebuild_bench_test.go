@@ -81,9 +81,9 @@ func BenchmarkRebuild(b *testing.B) {
 		name                  string
 		sessions, turns, size int
 	}{
-		{"2 KB growing", 1000, 20, 4 << 10},
-		{"12 KB growing", 500, 20, 24 << 10},
-		{"2 KB once", 20000, 1, 2 << 10},
+		{"size=2KB/turns=20", 1000, 20, 4 << 10},
+		{"size=12KB/turns=20", 500, 20, 24 << 10},
+		{"size=2KB/turns=1", 20000, 1, 2 << 10},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			bucket, err := dir.Open(filepath.Join(b.TempDir(), "cold"), nil)

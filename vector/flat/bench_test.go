@@ -63,7 +63,7 @@ func filled(tb testing.TB, n int) (x *flat.Index, vectors, queries [][]float32) 
 func BenchmarkNearest(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		x, vectors, queries := filled(b, n)
-		b.Run(fmt.Sprint(n, "/index"), func(b *testing.B) {
+		b.Run(fmt.Sprintf("vectors=%d/way=index", n), func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			var took []time.Duration
@@ -89,7 +89,7 @@ func BenchmarkNearest(b *testing.B) {
 			}
 			b.ReportMetric(sum/50, "recall@10")
 		})
-		b.Run(fmt.Sprint(n, "/plain loop"), func(b *testing.B) {
+		b.Run(fmt.Sprintf("vectors=%d/way=loop", n), func(b *testing.B) {
 			runtime.LockOSThread()
 			defer runtime.UnlockOSThread()
 			used, n := processor(b), 0

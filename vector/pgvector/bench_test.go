@@ -109,7 +109,7 @@ func BenchmarkRecall(b *testing.B) {
 		b.ReportMetric(median(took), "p50-us")
 	}
 	for _, user := range []string{"0.1%", "1%", "10%", ""} {
-		b.Run("keeps "+user, func(b *testing.B) { look(b, user, func(int) bool { return true }) })
+		b.Run("deleted=none/keeps="+kept(user), func(b *testing.B) { look(b, user, func(int) bool { return true }) })
 	}
 	for from := 0; from < n; from += 1000 {
 		var gone []tiering.Key
@@ -119,8 +119,16 @@ func BenchmarkRecall(b *testing.B) {
 		w.Delete(b, gone...)
 	}
 	for _, user := range []string{"10%", ""} {
-		b.Run("half deleted, keeps "+user, func(b *testing.B) { look(b, user, func(i int) bool { return i%2 == 1 }) })
+		b.Run("deleted=half/keeps="+kept(user), func(b *testing.B) { look(b, user, func(i int) bool { return i%2 == 1 }) })
 	}
+}
+
+// kept names how much of a namespace a filter by user keeps.
+func kept(user string) string {
+	if user == "" {
+		return "all"
+	}
+	return user
 }
 
 // BenchmarkRemember commits memories with a vector and 20 terms, 64 a batch,

@@ -93,7 +93,7 @@ func BenchmarkTenants(b *testing.B) {
 	b.Log(strings.Join(tuned, "; "))
 	ways := contestants(b, s, w.Now)
 	for _, n := range sizes {
-		b.Run(fmt.Sprint(n), func(b *testing.B) {
+		b.Run(fmt.Sprintf("rows=%d", n), func(b *testing.B) {
 			asked := ways
 			if i := slices.IndexFunc(ways, func(c *contestant) bool { return c.from > n }); i >= 0 {
 				asked = ways[:i]

@@ -84,7 +84,7 @@ func BenchmarkPromises(b *testing.B) {
 				}
 				fmt.Fprintf(&table, "%-22s %8.0f writes/s  %5.2f x straight  %6.0f bytes of WAL\n", c.name, median(rates[i]), median(ratios), c.wal(b))
 			}
-			fmt.Printf("%d writers\n%s", writers, &table)
+			b.Logf("%d writers\n%s", writers, &table) // printed, it would stand in the line of the result
 		})
 	}
 }

@@ -44,7 +44,7 @@ func BenchmarkCommit(b *testing.B) {
 			name string
 			open func(*testing.B) func(tiering.Key, []byte) error
 		}{{"straight", straight}, {"batches", batches}} {
-			b.Run(fmt.Sprintf("writers=%d/%s", writers, way.name), func(b *testing.B) {
+			b.Run(fmt.Sprintf("writers=%d/way=%s", writers, way.name), func(b *testing.B) {
 				write := way.open(b)
 				keys := make([]tiering.Key, benchKeys)
 				for i := range keys {
@@ -68,7 +68,7 @@ func BenchmarkCommit(b *testing.B) {
 					})
 				}
 				wg.Wait()
-				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "writes/s")
+				b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "ops/s")
 			})
 		}
 	}

@@ -63,10 +63,10 @@ func BenchmarkErase(b *testing.B) {
 		name string
 		sel  func(i int) warm.Selector
 	}{
-		{"by prefix", func(i int) warm.Selector {
+		{"by=prefix", func(i int) warm.Selector {
 			return warm.Selector{Tenant: "acme", Namespace: "notes", Prefix: fmt.Sprintf("u%d/", i)}
 		}},
-		{"by user", func(i int) warm.Selector { return warm.Selector{Tenant: "acme", User: fmt.Sprintf("u%d", i)} }},
+		{"by=user", func(i int) warm.Selector { return warm.Selector{Tenant: "acme", User: fmt.Sprintf("u%d", i)} }},
 	} {
 		b.Run(c.name, func(b *testing.B) {
 			s, err := Open(b.Context(), filepath.Join(b.TempDir(), "warm.db"), nil)
