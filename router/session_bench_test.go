@@ -1,6 +1,7 @@
 package router
 
 import (
+	"context"
 	"encoding/json"
 	"fmt"
 	"math/rand/v2"
@@ -87,6 +88,11 @@ func newConversation(b *testing.B, url string) *conversation {
 	}
 	b.Cleanup(pool.Close)
 	c := &conversation{b: b, pool: pool}
+	b.Cleanup(func() { // the schema is another benchmark's next
+		if _, err := pool.Exec(context.Background(), `DROP TABLE IF EXISTS conversation`); err != nil {
+			b.Error(err)
+		}
+	})
 	c.do(`CREATE TABLE conversation (id text PRIMARY KEY, body jsonb NOT NULL)`)
 	c.do(`ALTER TABLE conversation ALTER body SET COMPRESSION lz4`)
 	c.rewrite()
