@@ -111,6 +111,7 @@ func BenchmarkRecall(b *testing.B) {
 	for _, user := range []string{"0.1%", "1%", "10%", ""} {
 		b.Run("deleted=none/keeps="+kept(user), func(b *testing.B) { look(b, user, func(int) bool { return true }) })
 	}
+	b.Run("deleted=none/beside=flat", func(b *testing.B) { besideFlat(b, x, vectors, queries) })
 	for from := 0; from < n; from += 1000 {
 		var gone []tiering.Key
 		for i := from; i < min(from+1000, n); i += 2 {
