@@ -69,3 +69,16 @@ func (p Paced) End() time.Duration {
 
 // NextPage is how many transactions of the feed are read next.
 func NextPage(entries, changes int) int { return nextPage(entries, changes) }
+
+// ProvenTwice proves a version, and again by the same proof once that is old. between
+// is called in between.
+func (e *Engine) ProvenTwice(ctx context.Context, key tiering.Key, version int64, digest tiering.Digest, between func()) (first, second error) {
+	p, err := e.newProof(ctx, []tiering.Key{key})
+	if err != nil {
+		return err, err
+	}
+	first = p.of(ctx, key, version, digest)
+	between()
+	p.read = p.read.Add(-2 * proofLasts)
+	return first, p.of(ctx, key, version, digest)
+}

@@ -24,26 +24,31 @@ func (e *Engine) Proven(ctx context.Context, key tiering.Key, version int64, dig
 	return p.of(ctx, key, version, digest)
 }
 
-// proof is Proven for versions of several keys. Those that lie in one block cost one
-// read of each copy.
+// proof is Proven for versions of several keys. Those that lie in one block, and are
+// proven within proofLasts, cost one read of each copy.
 type proof struct {
 	*Engine
 	locations map[tiering.Key][]tiering.Location
 	copies    [2]*cold.CopyReader
+	read      time.Time // since when copies read
 }
+
+// proofLasts is how long ago a block may have been read that proves a version.
+const proofLasts = time.Second
 
 func (e *Engine) newProof(ctx context.Context, keys []tiering.Key) (*proof, error) {
 	if err := e.checkSuccessor(ctx); err != nil {
 		return nil, err
 	}
-	p := &proof{Engine: e, copies: [2]*cold.CopyReader{e.Archive.CopyReader(tiering.Primary), e.Archive.CopyReader(tiering.Backup)}}
-	var err error
-	p.locations, err = e.Warm.LocationsOf(ctx, keys)
-	return p, err
+	locations, err := e.Warm.LocationsOf(ctx, keys)
+	return &proof{Engine: e, locations: locations}, err
 }
 
 // of is Proven for a version of one of the keys.
 func (p *proof) of(ctx context.Context, key tiering.Key, version int64, digest tiering.Digest) error {
+	if time.Since(p.read) > proofLasts {
+		p.copies, p.read = [2]*cold.CopyReader{p.Archive.CopyReader(tiering.Primary), p.Archive.CopyReader(tiering.Backup)}, time.Now()
+	}
 	missing := error(&tiering.Error{Code: tiering.CodeUnavailable, Tier: tiering.Cold, Detail: "the version is not in cold yet"})
 	for _, loc := range p.locations[key] {
 		if _, ok := loc.Block(version); !ok {

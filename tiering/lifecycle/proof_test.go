@@ -51,6 +51,20 @@ func TestNothingLeavesWarmBehindCopiesThatAreGone(t *testing.T) {
 	}
 }
 
+// A pass proves many documents by the blocks that they share, and rests between: what
+// it read before a rest proves nothing behind it.
+func TestAProofGrowsOld(t *testing.T) {
+	s := newSite(t)
+	s.namespace(siteTenant, "notes", tiering.Policy{})
+	v := s.put(note("a"), `{"n":1}`)
+	s.flush()
+	first, second := s.engine.ProvenTwice(s.ctx, note("a"), v.Version, v.Digest, func() { empty(s, s.backup) })
+	s.no(first)
+	if !errors.Is(second, tiering.ErrUnavailable) {
+		t.Errorf("behind a rest in which a bucket lost its objects: %v", second)
+	}
+}
+
 // With both copies sound the same sweep lets both go.
 func TestSweepLetsProvenBytesGo(t *testing.T) {
 	s := newSite(t)
