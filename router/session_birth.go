@@ -105,6 +105,19 @@ func (m *birth) goesOn(live bool, log warm.Head, version int64) error {
 	return nil
 }
 
+// isMade fails for a session that is still being made. What was appended to it is not
+// acknowledged: it goes with its log when the making is cut off.
+func (s sessions) isMade(ctx context.Context, id string) error {
+	cur, err := s.Warm.Head(ctx, s.docKey(id))
+	if err != nil {
+		return tiering.Wrap(err, "", tiering.Warm, s.docKey(id))
+	}
+	if cur.Head.Standing(cur.Now) == 0 {
+		return errBeingMade()
+	}
+	return nil
+}
+
 // errBeingMade answers who would make a session under the id of one that is being made.
 func errBeingMade() error {
 	return tiering.Errorf(tiering.CodeUnavailable, "a session with this id is being made, or its making was cut off: try again within %v", makingLife)
@@ -185,7 +198,7 @@ func (c *eventCopy) flush(ctx context.Context) error {
 		return nil
 	}
 	key := alsoKey(c.idem, "copied to "+c.began.Format(createdLayout), c.chunks)
-	a, err := c.appendAlone(ctx, c.id, c.run, tiering.SessionWrite{ExpectSeq: &c.seq, IdempotencyKey: key})
+	a, _, err := c.appendAlone(ctx, c.id, c.run, tiering.SessionWrite{ExpectSeq: &c.seq, IdempotencyKey: key})
 	if err != nil {
 		return err
 	}

@@ -100,6 +100,10 @@ func cutOffMaking(t *testing.T, how, text string, after int64) (made bool) {
 			w.no(all.Delete(w.ctx, "t", nil))
 		}
 		if how == "import" || after%2 == 1 { // a branch goes on under its key, or begins anew
+			if after > 0 {
+				_, err := all.Append(w.ctx, "t", numbers(7, 7), nil, nil)
+				code(t, "an append to what is not made", err, tiering.CodeUnavailable)
+			}
 			w.clock.advance(makingLife)
 			w.noSession("t")
 		}

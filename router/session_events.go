@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"time"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -23,7 +24,14 @@ func (s sessions) appendWith(ctx context.Context, id string, events []json.RawMe
 		return nil, tiering.Unprocessablef("", "neither events nor a change of the session")
 	}
 	if p.Empty() && o.IfVersion == nil && o.Fence == nil {
-		return s.appendAlone(ctx, id, events, o)
+		out, life, err := s.appendAlone(ctx, id, events, o)
+		if err == nil && life == makingLife {
+			err = s.isMade(ctx, id)
+		}
+		if err != nil {
+			return nil, err
+		}
+		return out, nil
 	}
 	c, err := s.change(ctx, id, "append", o.IdempotencyKey, struct {
 		Events []json.RawMessage
@@ -56,18 +64,19 @@ func (s sessions) appendWith(ctx context.Context, id string, events []json.RawMe
 }
 
 // appendAlone appends events and changes nothing else: through the queue, where it
-// folds with others. That the session lives is a condition on its log.
-func (s sessions) appendAlone(ctx context.Context, id string, events []json.RawMessage, o tiering.SessionWrite) (*tiering.SessionAppended, error) {
+// folds with others. That the session lives is a condition on its log. life is how long
+// the log lives behind each use.
+func (s sessions) appendAlone(ctx context.Context, id string, events []json.RawMessage, o tiering.SessionWrite) (out *tiering.SessionAppended, life time.Duration, err error) {
 	p, err := s.sessionSpaces(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	bodies, err := p.events(events)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	if err := checkIdempotencyKey(o.IdempotencyKey); err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	m := &mutation{key: s.logKey(id), cond: tiering.IfExists(), limit: s.who.Scope.User, row: warm.Row{
 		Op: tiering.OpPut, User: s.who.Scope.User, Expiry: warm.Expiry{New: p.TTL.Std(), Slide: true},
@@ -81,14 +90,14 @@ func (s sessions) appendAlone(ctx context.Context, id string, events []json.RawM
 	var e *tiering.Error
 	switch {
 	case errors.As(err, &e) && e.Code == tiering.CodeVersionConflict && e.CurrentVersion == 0:
-		return nil, noSession()
+		return nil, 0, noSession()
 	case e != nil && e.Code == tiering.CodeForbidden:
-		return nil, noSession() // another user's
+		return nil, 0, noSession() // another user's
 	case err != nil:
-		return nil, seqConflict(err)
+		return nil, 0, seqConflict(err)
 	}
 	a := m.appended(rc)
-	return &tiering.SessionAppended{FirstSeq: a.FirstSeq, LastSeq: a.LastSeq, Time: a.Time, Replayed: a.Replayed}, nil
+	return &tiering.SessionAppended{FirstSeq: a.FirstSeq, LastSeq: a.LastSeq, Time: a.Time, Replayed: a.Replayed}, rc.TTL, nil
 }
 
 // Events reads the log of a session.
