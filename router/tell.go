@@ -65,7 +65,10 @@ func (r *core) tell(ctx context.Context, steps []hot.Step) []error {
 	if len(steps) == 0 {
 		return nil
 	}
-	ctx, cancel := r.hotBound(context.WithoutCancel(ctx))
+	if ctx.Done() != nil {
+		ctx = context.WithoutCancel(ctx)
+	}
+	ctx, cancel := r.hotBound(ctx)
 	defer cancel()
 	return hot.Together(ctx, r.Hot, steps)
 }

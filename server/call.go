@@ -137,13 +137,13 @@ func (c *call) readBody() ([]byte, error) {
 	if enc := c.r.Header.Get("Content-Encoding"); enc != "" && !strings.EqualFold(enc, "identity") {
 		return nil, tiering.Errorf(tiering.CodeUnsupported, "Content-Encoding %q: send the body as it is", enc)
 	}
-	body := http.MaxBytesReader(c.w, c.r.Body, limit)
 	var b []byte
 	var err error
-	if n >= 0 && n <= smallBody {
+	if n >= 0 && n <= smallBody { // net/http lets no more through than was declared
 		b = make([]byte, n)
-		_, err = io.ReadFull(body, b)
+		_, err = io.ReadFull(c.r.Body, b)
 	} else {
+		body := http.MaxBytesReader(c.w, c.r.Body, limit)
 		var buf bytes.Buffer
 		buf.Grow(smallBody)
 		_, err = buf.ReadFrom(body)

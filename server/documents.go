@@ -3,7 +3,6 @@ package server
 import (
 	"mime"
 	"net/http"
-	"net/url"
 	"strconv"
 	"strings"
 
@@ -101,7 +100,7 @@ func (c *call) putDocument() error {
 	if err != nil {
 		return err
 	}
-	return c.replyReceipt(rec, rec)
+	return c.replyWrite(rec)
 }
 
 func (c *call) patchDocument() error {
@@ -121,7 +120,7 @@ func (c *call) patchDocument() error {
 	if err != nil {
 		return err
 	}
-	return c.replyReceipt(rec, rec)
+	return c.replyWrite(rec)
 }
 
 func (c *call) deleteDocument() error {
@@ -143,35 +142,14 @@ func (c *call) deleteDocument() error {
 // contentType returns the media type of the body without its parameters.
 func (c *call) contentType() string {
 	v := c.r.Header.Get("Content-Type")
+	if v == "application/json" {
+		return v // as nearly all say; parsing allocates
+	}
 	kind, _, err := mime.ParseMediaType(v)
 	if err != nil {
 		return strings.TrimSpace(v)
 	}
 	return kind
-}
-
-// replyReceipt answers a write with v, the receipt or what embeds it.
-func (c *call) replyReceipt(rec *tiering.Receipt, v any) error {
-	c.receiptHeaders(rec)
-	if !rec.Created {
-		return c.reply(http.StatusOK, v)
-	}
-	u := url.URL{Path: "/v1/state/" + rec.Namespace + "/" + rec.ID}
-	c.w.Header().Set("Location", u.EscapedPath())
-	return c.reply(http.StatusCreated, v)
-}
-
-func (c *call) receiptHeaders(rec *tiering.Receipt) {
-	if rec.Version > 0 {
-		c.header("Etag", etag(rec.Version))
-	}
-	c.headerTime("Tierd-Expires-At", rec.ExpiresAt)
-	if rec.Replayed {
-		c.header("Idempotent-Replayed", "true")
-	}
-	if len(rec.Warnings) > 0 {
-		c.header("Tierd-Warning", strings.Join(rec.Warnings, ", "))
-	}
 }
 
 // getOptions reads what a read asks for.

@@ -83,5 +83,5 @@ func (c *call) rollbackDocument() error {
 	if err != nil {
 		return err
 	}
-	return c.replyReceipt(rec, rec)
+	return c.replyWrite(rec)
 }

@@ -40,16 +40,16 @@ var allowed = []struct {
 	{"jsondoc: compact 64 KB", 0, 0, compact64KB},
 	{"jsondoc: merge patch of one field in 64 KB", 8, 76_000, merge64KB},
 	{"router: get from hot", 1, 256, func(t *testing.T) func() error { return routerGet(t, openEmbedded(t, nil), nil) }},
-	{"router: strong get", 52, 1700, func(t *testing.T) func() error {
+	{"router: strong get", 38, 1600, func(t *testing.T) func() error {
 		return routerGet(t, openEmbedded(t, nil), &tiering.GetOptions{Strong: true})
 	}},
-	{"router: put", 130, 7_200, routerPut},
-	{"router: append", 125, 6_400, routerAppend},
-	{"router: merge patch", 140, 9_200, routerPatch},
+	{"router: put", 110, 7_000, routerPut},
+	{"router: append", 107, 6_200, routerAppend},
+	{"router: merge patch", 121, 9_000, routerPatch},
 	{"http: get from hot", 7, 1_100, func(t *testing.T) func() error { return httpGet(t, false) }},
 	{"http: get from hot, with an API key", 9, 1_450, func(t *testing.T) func() error { return httpGet(t, true) }},
-	{"http: put", 150, 10_000, func(t *testing.T) func() error { return httpPut(t, 1<<10) }},
-	{"http: put of 64 KB", 150, 150_000, func(t *testing.T) func() error { return httpPut(t, 64<<10) }},
+	{"http: put", 121, 9_200, func(t *testing.T) func() error { return httpPut(t, 1<<10) }},
+	{"http: put of 64 KB", 122, 150_000, func(t *testing.T) func() error { return httpPut(t, 64<<10) }},
 	{"cold: read of a record", 30, 4_000, coldRead},
 }
 

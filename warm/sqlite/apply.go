@@ -98,8 +98,10 @@ func (t *txn) carryOut(ns *namespace, c *warm.Change, e entry, bodies []packed, 
 	return t.indexed(ns, e, memory)
 }
 
-// headColumns are read by scanHead, in this order.
-const headColumns = `h.kid, h.op, h.version, h.revision, h.created, h.updated, h.expires, h.ttl, h.accessed, h.size, h.flags, h.digest, h.user`
+// headColumns are read by scanHead, in this order. The plus changes no value: with
+// each answer the driver copies the declared type of each of its columns, and an
+// expression has none.
+const headColumns = `+h.kid, +h.op, +h.version, +h.revision, +h.created, +h.updated, +h.expires, +h.ttl, +h.accessed, +h.size, +h.flags, +h.digest, +h.user`
 
 // headColumnCount is how many headColumns there are.
 const headColumnCount = 13

@@ -10,9 +10,9 @@ import (
 )
 
 const (
-	entriesUp = `SELECT ` + versionColumns + `, v.coding, v.body` + ofKey + ` JOIN version v ON v.kid = h.kid` + whereKey + `
+	entriesUp = `SELECT ` + versionColumns + `, +v.coding, +v.body` + ofKey + ` JOIN version v ON v.kid = h.kid` + whereKey + `
 		AND v.version > ? AND v.version < ? AND v.at >= ? AND v.at < ? AND v.op = 1 ORDER BY v.version LIMIT ?`
-	entriesDown = `SELECT ` + versionColumns + `, v.coding, v.body` + ofKey + ` JOIN version v ON v.kid = h.kid` + whereKey + `
+	entriesDown = `SELECT ` + versionColumns + `, +v.coding, +v.body` + ofKey + ` JOIN version v ON v.kid = h.kid` + whereKey + `
 		AND v.version > ? AND v.version < ? AND v.at >= ? AND v.at < ? AND v.op = 1 ORDER BY v.version DESC LIMIT ?`
 )
 

@@ -82,7 +82,7 @@ func (s *Store) live(ctx context.Context, c *conn, sc scan, now time.Time, each 
 	var q strings.Builder
 	q.WriteString(`SELECT h.id, ` + headColumns)
 	if sc.bodies {
-		q.WriteString(`, v.coding, v.body`)
+		q.WriteString(`, +v.coding, +v.body`)
 	}
 	if sc.projections {
 		q.WriteString(`, p.coding, p.body`)

@@ -108,7 +108,7 @@ func (s *Store) PendingMemories(ctx context.Context, analyzer int, space string,
 			}
 		}
 		return c.eachMemorySpace(after, func(at tiering.Key) (bool, error) {
-			err := c.each(ctx, `SELECT h.id, `+headColumns+`, m.attempts, m.status, v.coding, v.body`+ofKey+`
+			err := c.each(ctx, `SELECT h.id, `+headColumns+`, m.attempts, m.status, +v.coding, +v.body`+ofKey+`
 				LEFT JOIN memory m ON m.kid = h.kid LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version
 				WHERE n.tenant = ?1 AND n.name = ?2 AND n.kind = 'memory' AND h.id > ?3 AND h.op = 1 AND (h.expires = 0 OR h.expires > ?4 OR h.flags & 1 = 1)
 				AND (m.kid IS NULL OR m.analyzer <> ?5 OR ?6 <> 0 AND NOT EXISTS (SELECT 1 FROM memory_vector x WHERE x.kid = h.kid AND x.space = ?6))

@@ -32,7 +32,7 @@ func (s *Store) Load(ctx context.Context, key tiering.Key) (warm.Current, error)
 
 func (s *Store) loadOn(ctx context.Context, c *conn, key tiering.Key, now time.Time) (cur warm.Current, err error) {
 	cur.Now = now
-	err = c.each(ctx, `SELECT `+headColumns+`, v.coding, v.body`+ofKey+`
+	err = c.each(ctx, `SELECT `+headColumns+`, +v.coding, +v.body`+ofKey+`
 		LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version`+whereKey, keyArgs(key),
 		func(v []driver.Value) error {
 			cur.Head = scanHead(key, v).head
@@ -68,7 +68,8 @@ func (s *Store) Head(ctx context.Context, key tiering.Key) (warm.Current, error)
 	return cur, err
 }
 
-const versionColumns = `v.version, v.op, v.at, v.created, v.expires, v.size, v.user, v.digest`
+// versionColumns are read by scanVersion; for the plus see headColumns.
+const versionColumns = `+v.version, +v.op, +v.at, +v.created, +v.expires, +v.size, +v.user, +v.digest`
 
 const versionColumnCount = 8
 
@@ -113,7 +114,7 @@ func (s *Store) ReadVersions(ctx context.Context, of []warm.KeyVersion, maxBytes
 // most of what a look-up costs.
 func (s *Store) Find(ctx context.Context, key tiering.Key, version int64) (out warm.Version, ok bool, locs []tiering.Location, err error) {
 	err = s.reader(ctx, func(c *conn) error {
-		return c.each(ctx, `SELECT 0, `+versionColumns+`, v.coding, v.body`+ofKey+` JOIN version v ON v.kid = h.kid
+		return c.each(ctx, `SELECT 0, `+versionColumns+`, +v.coding, +v.body`+ofKey+` JOIN version v ON v.kid = h.kid
 			WHERE n.tenant = ?1 AND n.name = ?2 AND h.id = ?3 AND v.version = ?4
 			UNION ALL SELECT 1, l.segment, l.min_version, l.max_version, l.min_time, l.max_time, l.blocks, 0, 0, 0, 0
 			FROM location l JOIN segment g ON g.name = l.segment
@@ -152,7 +153,7 @@ func (s *Store) oneVersion(ctx context.Context, key tiering.Key, which string, a
 }
 
 func (s *Store) versionOn(ctx context.Context, c *conn, key tiering.Key, which string, arg int64) (out warm.Version, ok bool, err error) {
-	err = c.each(ctx, `SELECT `+versionColumns+`, v.coding, v.body`+ofKey+` JOIN version v ON v.kid = h.kid`+whereKey+which,
+	err = c.each(ctx, `SELECT `+versionColumns+`, +v.coding, +v.body`+ofKey+` JOIN version v ON v.kid = h.kid`+whereKey+which,
 		append(keyArgs(key), arg), func(v []driver.Value) error {
 			out, ok = scanVersion(key, v), true
 			out.Body = s.unpack(blob(v[versionColumnCount+1]), num(v[versionColumnCount]))
