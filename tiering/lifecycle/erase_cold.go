@@ -128,10 +128,18 @@ func (x *eraser) suspect(s tiering.SegmentInfo) bool {
 // cleanSegment makes sure that one segment holds nothing of the subject.
 func (x *eraser) cleanSegment(ctx context.Context, s tiering.SegmentInfo) error {
 	if s.State == tiering.SegmentStarted {
-		if _, err := x.Warm.DropIntent(ctx, s.Name); err != nil {
+		dropped, err := x.Warm.DropIntent(ctx, s.Name)
+		if err != nil {
 			return err
 		}
-		return x.remove(ctx, s.Name)
+		if dropped {
+			return x.remove(ctx, s.Name)
+		}
+		// Whoever started it was faster: what it holds may be all that there is.
+		var ok bool
+		if s, ok, err = x.Warm.Segment(ctx, s.Name); err != nil || !ok {
+			return err
+		}
 	}
 	src, err := x.openEither(ctx, s.Name)
 	lost := errors.Is(err, tiering.ErrGone) || errors.Is(err, tiering.ErrNotFound) || errors.Is(err, tiering.ErrCorrupt)
