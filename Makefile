@@ -77,6 +77,10 @@ soak: ## Load a daemon on real servers steadily and watch its memory, goroutines
 torture-histories: ## Check 2,000 histories of one key each with porcupine, embedded and on servers, under faults
 	HISTORIES=2000 GO=$(GO) scripts/test -count=1 -timeout=4h -v -run='^(TestOneKeyIsLinearizable|TestLinearizabilityCheckSeesNaiveStores)$$' ./router
 
+.PHONY: torture-sequences
+torture-sequences: ## Run 10,000 random sequences of all that callers ask for over a daemon that is killed, embedded and on servers
+	SEQUENCES='$(or $(SEQUENCES),10000)' GO=$(GO) scripts/test -count=1 -timeout=8h -v -run='^TestSequences$$' ./internal/torture
+
 .PHONY: torture-lifecycle
 torture-lifecycle: ## Run 10,000 random sequences of everything that befalls documents in warm and cold
 	LIFECYCLE_SEQUENCES=10000 $(GO) test -count=1 -timeout=4h -v -run='^TestMachine$$' ./tiering/lifecycle
