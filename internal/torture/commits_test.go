@@ -38,7 +38,7 @@ func cutAndRetry(t *testing.T, c *course, keyed bool) {
 	database, warm := proxied(t, schema, fault.Postgres)
 	front, url := proxied(t, daemontest.Serve(t, tierd.Config{Data: t.TempDir(), Hot: "memory:", Warm: warm, Cold: "dir:" + t.TempDir(), Backup: "dir:" + t.TempDir(),
 		SegmentAge: 200 * time.Millisecond}), fault.HTTP)
-	w := &effects{course: c, client: dial(t, url), keyed: keyed}
+	w := &effects{course: c, client: dial(t, url, patience), keyed: keyed}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	if _, err := w.client.SetNamespace(ctx, "lines", tiering.Policy{Kind: tiering.KindLog}, nil); err != nil {

@@ -112,7 +112,7 @@ func (k *killer) demote(ctx context.Context, id string) error {
 
 // enter leaves the world of the rounds before for w.
 func (k *killer) enter(t *testing.T, w world) {
-	k.world, k.client, k.known, k.until = w, dial(t, w.daemon.URL()), map[string]bool{}, k.rounds+worldRounds
+	k.world, k.client, k.known, k.until = w, dial(t, w.daemon.URL(), patience), map[string]bool{}, k.rounds+worldRounds
 }
 
 // leave ends a world: its primary bucket loses all segments, and what was demoted

@@ -30,11 +30,13 @@ func proxied(t *testing.T, to string, p fault.Protocol) (*fault.Proxy, string) {
 	return proxy, u.String()
 }
 
-// dial returns a client that gives up at once: campaigns try again by
-// themselves.
-func dial(t *testing.T, url string) *client.Client {
+// patience is how long a client waits for an answer where nothing takes its time.
+const patience = 20 * time.Second
+
+// dial returns a client that does not try again: campaigns do that by themselves.
+func dial(t *testing.T, url string, timeout time.Duration) *client.Client {
 	t.Helper()
-	c, err := client.New(url, &client.Options{Timeout: 20 * time.Second, Retry: client.Retry{Attempts: 1}, RememberWrites: -1})
+	c, err := client.New(url, &client.Options{Timeout: timeout, Retry: client.Retry{Attempts: 1}, RememberWrites: -1})
 	if err != nil {
 		t.Fatal(err)
 	}

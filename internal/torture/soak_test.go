@@ -101,7 +101,7 @@ type sample struct {
 func (s *soak) load(lasts time.Duration) {
 	ctx, cancel := context.WithTimeout(s.t.Context(), lasts)
 	defer cancel()
-	c := dial(s.t, s.daemon.URL())
+	c := dial(s.t, s.daemon.URL(), patience)
 	defer c.Close(s.t.Context())
 	if err := prepare(ctx, c); err != nil {
 		s.t.Fatal(err)
