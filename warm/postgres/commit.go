@@ -117,6 +117,9 @@ func (s *Store) commitLocked(ctx context.Context, id uuid.UUID, w want, names ma
 			kept = true
 			return nil
 		})
+		if err == nil && kept {
+			s.projector.project(flushed)
+		}
 		if flushed == nil || plain || !refusedData(err) {
 			break
 		}

@@ -109,8 +109,8 @@ func (t *txn) held(d *demotions) error {
 	return err
 }
 
-// demote drops the bytes. Documents stay queryable where their rows asked for it;
-// what PostgreSQL refused as a document stays as it is.
+// demote drops the bytes. Documents stay queryable where their rows asked for it:
+// what has no projection of its version keeps its bytes in the projection's place.
 func (t *txn) demote(d *demotions) error {
 	asleep, err := t.memoriesOf(d.kids)
 	if err != nil {
@@ -121,9 +121,9 @@ func (t *txn) demote(d *demotions) error {
 	// in warm again.
 	b.Queue(`SET LOCAL synchronous_commit = off`)
 	if slices.Contains(d.queries, true) {
-		b.Queue(`INSERT INTO projection AS p (kid, nid, coding, body) SELECT v.kid, h.nid, v.coding, v.body
+		b.Queue(`INSERT INTO projection AS p (kid, nid, version, coding, body) SELECT v.kid, h.nid, v.version, v.coding, v.body
 			FROM unnest($1::bigint[], $2::bigint[], $3::bool[]) t(kid, version, query) JOIN version v ON v.kid = t.kid AND v.version = t.version JOIN head h ON h.kid = t.kid WHERE t.query
-			ON CONFLICT (kid) DO UPDATE SET coding = excluded.coding, body = excluded.body WHERE p.doc IS NULL`, d.kids, d.versions, d.queries)
+			ON CONFLICT (kid) DO UPDATE SET version = excluded.version, coding = excluded.coding, body = excluded.body, doc = NULL WHERE p.doc IS NULL OR p.version IS DISTINCT FROM excluded.version`, d.kids, d.versions, d.queries)
 	}
 	b.Queue(`DELETE FROM version v USING unnest($1::bigint[], $2::bigint[]) t(kid, version) WHERE v.kid = t.kid AND v.version = t.version`, d.kids, d.versions)
 	if len(asleep) > 0 {

@@ -264,6 +264,10 @@ func (t *txn) take(o *order, key tiering.Key, f footprint) error {
 	b.Queue(`DELETE FROM version WHERE kid = $1 AND ($2 OR owner = $3)`, f.kid, f.whole, o.Selector.User)
 	o.Versions += f.versions
 	o.Bytes += f.bytes
+	if !f.whole {
+		// It may be of what the user had there.
+		b.Queue(emptyProjection+` WHERE p.kid = $1 AND EXISTS (SELECT FROM head h WHERE h.kid = p.kid AND h.flags & 2 = 2 AND p.version IS DISTINCT FROM h.version)`, f.kid)
+	}
 	if f.whole {
 		b.Queue(`DELETE FROM head WHERE kid = $1`, f.kid)
 		b.Queue(`DELETE FROM projection WHERE kid = $1`, f.kid)

@@ -22,6 +22,7 @@ const (
 	stateSerial      = "40001"
 	stateDeadlock    = "40P01"
 	stateLockTimeout = "55P03"
+	stateUnprojected = "TI003" // a commit does not know that documents of a namespace are indexed
 )
 
 // sqlState returns the SQLSTATE of a server's error, "" for any other.

@@ -20,8 +20,8 @@ const (
 			t(kid, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, owner, due) WHERE h.kid = t.kid`
 	insertVersions = `INSERT INTO version (kid, version, op, at, created, expires, size, coding, owner, digest, body)
 		SELECT * FROM unnest($1::bigint[], $2::bigint[], $3::smallint[], $4::bigint[], $5::bigint[], $6::bigint[], $7::bigint[], $8::smallint[], $9::text[], $10::bytea[], $11::bytea[])`
-	upsertProjections = `INSERT INTO projection (kid, nid, doc) SELECT t.kid, t.nid, t.doc::jsonb FROM unnest($1::bigint[], $2::int[], $3::text[]) t(kid, nid, doc)
-		ON CONFLICT (kid) DO UPDATE SET nid = excluded.nid, doc = excluded.doc, body = NULL, coding = 0`
+	upsertProjections = `INSERT INTO projection (kid, nid, version, doc) SELECT t.kid, t.nid, t.version, t.doc::jsonb FROM unnest($1::bigint[], $2::int[], $3::bigint[], $4::text[]) t(kid, nid, version, doc)
+		ON CONFLICT (kid) DO UPDATE SET nid = excluded.nid, version = excluded.version, doc = excluded.doc, body = NULL, coding = 0`
 	insertRequests = `INSERT INTO request (at, tenant, key, hash, result) SELECT $1, t.* FROM unnest($2::text[], $3::bytea[], $4::bytea[], $5::bytea[]) t`
 	insertBatch    = `WITH b AS (INSERT INTO batch (at, id, results, changes) VALUES ($1, $2, $3, $4) RETURNING seq)
 		INSERT INTO outbox (seq) SELECT seq FROM b WHERE $4::bytea IS NOT NULL`
@@ -66,10 +66,11 @@ func (s *state) queue(b *pgx.Batch, id uuid.UUID, results [][]warm.Result, plain
 }
 
 // queueHeads writes the heads that changed, with what hangs on them, and takes
-// away placeholders that nothing came of. plain leaves projections empty.
+// away placeholders that nothing came of. Projections come with it where documents
+// are indexed; plain leaves them empty.
 func (s *state) queueHeads(b *pgx.Batch, plain bool) {
 	var h heads
-	var unused, unprojected, projected, tombs, tombsAt []int64
+	var unused, unprojected, projected, versions, tombs, tombsAt []int64
 	var docs []*string
 	var tombNids, first, projectedNids []int32
 	for _, key := range sortedKeys(s.entries) {
@@ -97,10 +98,12 @@ func (s *state) queueHeads(b *pgx.Batch, plain bool) {
 		switch {
 		case !e.query:
 			unprojected = append(unprojected, e.kid)
-		case plain:
-			projected, projectedNids, docs = append(projected, e.kid), append(projectedNids, ns.nid), append(docs, nil)
-		default:
-			projected, projectedNids, docs = append(projected, e.kid), append(projectedNids, ns.nid), append(docs, docText(s.docs[key]))
+		case ns.indexed:
+			var doc *string
+			if !plain {
+				doc = docText(s.docs[key])
+			}
+			projected, projectedNids, versions, docs = append(projected, e.kid), append(projectedNids, ns.nid), append(versions, e.head.Version), append(docs, doc)
 		}
 	}
 	if unused != nil {
@@ -116,10 +119,21 @@ func (s *state) queueHeads(b *pgx.Batch, plain bool) {
 		b.Queue(`DELETE FROM projection WHERE kid = ANY($1::bigint[])`, unprojected)
 	}
 	if projected != nil {
-		b.Queue(upsertProjections, projected, projectedNids, docs)
+		b.Queue(upsertProjections, projected, projectedNids, versions, docs)
 	}
 	if tombs != nil {
 		b.Queue(insertTombstones, tombNids, tombsAt, tombs)
+	}
+}
+
+// project has what was written projected that was not in the commit.
+func (p *projector) project(st *state) {
+	for _, v := range st.versions {
+		if e := v.entry; e.query && v.head.Op == tiering.OpPut && v.head.Version == e.head.Version {
+			if ns := st.space(spaceOf(v.head.Key)); !ns.indexed {
+				p.add(docAt{ns.nid, v.head.Key.ID}, v.head.Version, v.body)
+			}
+		}
 	}
 }
 

@@ -69,6 +69,9 @@ type scanned struct {
 	entry
 	body       []byte // as it was written; nil when not in warm
 	projection []byte // an equal document, of a demoted one
+	nid        int32  // with projections, as is what follows
+	bare       bool   // in warm and to be queried, and without a projection of its version
+	stored     packed // body as it is stored
 }
 
 // scanPage is how many rows one statement of a scan reads: no statement runs
@@ -127,7 +130,8 @@ func (s *Store) pageQuery(sc *scan, from []byte, open bool, to []byte, size int)
 	var q strings.Builder
 	q.WriteString(`WITH k AS MATERIALIZED (SELECT ` + nowFrom + ` AS now) SELECT k.now, h.id, ` + headColumns)
 	q.WriteString(pick(sc.bodies, `, v.coding, v.body`, `, NULL::smallint, NULL::bytea`))
-	q.WriteString(pick(sc.projections, `, p.coding, p.body, CASE WHEN h.flags & 2 = 0 THEN p.doc::text END`, `, NULL::smallint, NULL::bytea, NULL::text`))
+	q.WriteString(pick(sc.projections, `, h.nid, p.version, p.coding, CASE WHEN h.flags & 2 = 0 THEN p.body END, CASE WHEN h.flags & 2 = 0 AND (p.version IS NULL OR p.version = h.version) THEN p.doc::text END`,
+		`, 0, NULL::bigint, NULL::smallint, NULL::bytea, NULL::text`))
 	q.WriteString(` FROM k CROSS JOIN head h`)
 	if sc.bodies {
 		q.WriteString(` LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version`)
@@ -174,14 +178,16 @@ func (s *Store) scanned(sc *scan, row pgx.Rows) (out scanned, now time.Time, err
 	var id, body, kept []byte
 	var h headRow
 	var coding, keptCoding *int16
+	var projected *int64
 	var doc *string
-	if err := row.Scan(append(append([]any{&at, &id}, h.into()...), &coding, &body, &keptCoding, &kept, &doc)...); err != nil {
+	if err := row.Scan(append(append([]any{&at, &id}, h.into()...), &coding, &body, &out.nid, &projected, &keptCoding, &kept, &doc)...); err != nil {
 		return out, now, err
 	}
 	out.entry = h.entry(tiering.Key{Tenant: sc.tenant, Namespace: sc.namespace, ID: string(id)})
 	if coding != nil {
-		out.body = s.unpack(body, *coding)
+		out.body, out.stored = s.unpack(body, *coding), packed{body, *coding}
 	}
+	out.bare = out.head.InWarm && out.query && (projected == nil || *projected != out.head.Version)
 	switch {
 	case doc != nil:
 		out.projection = []byte(*doc)

@@ -102,7 +102,8 @@ func (s *Store) Promote(ctx context.Context, key tiering.Key, version int64, bod
 		if err := t.insertVersion(e, p); err != nil {
 			return false, err
 		}
-		if _, err := t.exec(`UPDATE projection SET body = NULL, coding = 0 WHERE kid = $1 AND body IS NOT NULL`, e.kid); err != nil {
+		// One that held the bytes is to be made.
+		if _, err := t.exec(`UPDATE projection SET version = NULL, body = NULL, coding = 0 WHERE kid = $1 AND body IS NOT NULL`, e.kid); err != nil {
 			return false, err
 		}
 		if err := t.wakeMemory(e.kid); err != nil {
@@ -158,7 +159,8 @@ func (t *txn) own(key tiering.Key) (e entry, err error) {
 }
 
 // Retire implements warm.Mover. A tombstone's own version counts as
-// superseded: nothing stands at it.
+// superseded: nothing stands at it. A projection of a version before the one that
+// stands goes too.
 func (s *Store) Retire(ctx context.Context, key tiering.Key, versions []int64) (retired int, err error) {
 	err = s.write(ctx, func(t *txn) error {
 		retired = 0
@@ -169,9 +171,10 @@ func (s *Store) Retire(ctx context.Context, key tiering.Key, versions []int64) (
 		if !e.head.Op.Deleting() {
 			versions = slices.DeleteFunc(slices.Clone(versions), func(v int64) bool { return v == e.head.Version })
 		}
-		n, err := t.exec(`DELETE FROM version v WHERE v.kid = $4 AND v.version = ANY($5::bigint[]) AND EXISTS (SELECT 1 FROM location l JOIN segment g ON g.name = l.segment
+		n, err := t.exec(`WITH p AS (`+emptyProjection+` WHERE p.kid = $4 AND p.version < $6)
+			DELETE FROM version v WHERE v.kid = $4 AND v.version = ANY($5::bigint[]) AND EXISTS (SELECT 1 FROM location l JOIN segment g ON g.name = l.segment
 			WHERE l.tenant = $1 AND l.namespace = $2 AND l.id = $3 AND v.version BETWEEN l.min_version AND l.max_version
-			AND g.state = 'finished' AND g.copy0 = 'verified' AND g.copy1 = 'verified')`, key.Tenant, key.Namespace, []byte(key.ID), e.kid, versions)
+			AND g.state = 'finished' AND g.copy0 = 'verified' AND g.copy1 = 'verified')`, key.Tenant, key.Namespace, []byte(key.ID), e.kid, versions, e.head.Version)
 		retired = int(n)
 		return err
 	})

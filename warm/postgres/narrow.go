@@ -6,13 +6,13 @@ import "github.com/tierd/tierd/warm"
 // projection does not contain what the filter says must be there. What comes
 // through is matched in Go, which alone says what a filter means; so only
 // terms are used that PostgreSQL decides the same way, and a document without
-// a projection always comes through.
+// a projection of its version always comes through.
 func (sc *scan) narrow(f *warm.Filter) {
 	if f == nil {
 		return
 	}
 	for _, t := range required(f.Root) {
-		sc.where += pick(sc.where == "", "", " AND ") + `(p.doc IS NULL OR (p.doc #> ` + "\x00" + `::text[]) = ` + "\x00" + `::jsonb)`
+		sc.where += pick(sc.where == "", "", " AND ") + `(p.doc IS NULL OR p.version IS DISTINCT FROM h.version OR (p.doc #> ` + "\x00" + `::text[]) = ` + "\x00" + `::jsonb)`
 		sc.args = append(sc.args, t.Path, string(t.Value))
 	}
 }

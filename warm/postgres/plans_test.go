@@ -22,7 +22,7 @@ func TestNothingOnTheWriteReadsAWholeTable(t *testing.T) {
 	}
 	for name, sql := range map[string]string{
 		"heads to lock": lockHeads, "heads to read": readHeads, "bodies to read": readBodies, "requests to read": readRequests,
-		"heads to update": updateHeads, "projections to write": upsertProjections,
+		"heads to update": updateHeads, "projections to write": upsertProjections, "projections to make": writeProjections, "projections to add": addProjections,
 		"versions to read":         readVersions,
 		"memories of a namespace":  memoriesOfSpace,
 		"fresh vectors of a space": memoriesIn("memory_fresh"), "indexed vectors of a space": memoriesIn("memory_vector"), "dormant vectors of a space": memoriesIn("memory_dormant"),

@@ -2,7 +2,9 @@
 // number of daemons.
 //
 // A batch of puts is one parameterised statement: heads, version rows,
-// projections, requests and the batch's own row with its changes. Everything
+// requests and the batch's own row with its changes, and projections where
+// documents are indexed. Everywhere else projections are made behind the commit,
+// and a query reads the bytes of what has none yet. Everything
 // else that writes locks its heads in key order, decides in Go, and writes in
 // one go. A committed batch waits in the outbox until one sequencer, a
 // goroutine of whichever daemon comes first, gives it its place in the feed.
@@ -52,6 +54,8 @@ type Options struct {
 	// Restore opens a store that BeginRestore may fill, also one whose restore
 	// was cut short; such a store opens for nothing else.
 	Restore bool
+
+	projectRest time.Duration // 0: the constant
 }
 
 // Store is a warm.Store in one schema of a PostgreSQL database. It is safe for
@@ -79,7 +83,8 @@ type Store struct {
 	vectorSchema string
 	vectorSpaces vectorSpaces
 	seams        seams
-	looseBump    bool          // for a test that needs a bump that waits for nobody
+	looseBump    bool // for a test that needs a bump that waits for nobody
+	projector    *projector
 	refused      atomic.Int64  // projections that the server did not take
 	last         atomic.Int64  // the last feed position that was seen
 	news         signal.Signal // a position was given out
@@ -97,6 +102,7 @@ type seams struct {
 	looseLeases   bool                                           // an old token is trusted
 	looseMemories bool                                           // an index entry needs no live head of its digest
 	looseErase    bool                                           // keys are erased without their heads' locks
+	project       func(*txn, *projections) error                 // in the place of that of txn
 	purge         func(t *txn, raise, remove func() error) error // calls both
 }
 
@@ -106,7 +112,7 @@ var _ warm.Store = (*Store)(nil)
 // starts the sequencer. It fails when the server is too old, or does not keep
 // what it acknowledges.
 func Open(ctx context.Context, url string, o *Options) (*Store, error) {
-	s := &Store{url: url, puts: putsStatements(), server: newPresence(), commits: make(chan struct{}, 1), closing: make(chan struct{})}
+	s := &Store{url: url, puts: putsStatements(), server: newPresence(), projector: newProjector(), commits: make(chan struct{}, 1), closing: make(chan struct{})}
 	if o != nil {
 		s.opts = *o
 	}
@@ -116,6 +122,9 @@ func Open(ctx context.Context, url string, o *Options) (*Store, error) {
 	if s.opts.Readers <= 0 {
 		s.opts.Readers = 16
 	}
+	if s.opts.projectRest <= 0 {
+		s.opts.projectRest = projectRest
+	}
 	if s.opts.StatementTimeout <= 0 {
 		s.opts.StatementTimeout = 5 * time.Second
 	}
@@ -124,6 +133,7 @@ func Open(ctx context.Context, url string, o *Options) (*Store, error) {
 	}
 	s.working.Go(s.runSequencer)
 	s.working.Go(s.watchServer)
+	s.working.Go(s.runProjector)
 	return s, nil
 }
 
@@ -209,10 +219,12 @@ func (s *Store) Capabilities() warm.Capabilities {
 func (s *Store) Refused() int64 { return s.refused.Load() }
 
 // Close waits for what runs and lets go of the connections. Calls that wait,
-// and later ones, fail.
+// and later ones, fail. Projections that wait are written first, if that takes no
+// longer than a second.
 func (s *Store) Close() error {
 	var err error
 	s.closed.Do(func() {
+		s.projectLast()
 		close(s.closing)
 		s.working.Wait()
 		err = s.release()

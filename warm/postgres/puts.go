@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"encoding/binary"
+	"maps"
 	"reflect"
 	"slices"
 	"time"
@@ -66,6 +67,7 @@ type puts struct {
 	changes []warm.Change
 	bodies  [][]packed
 	nids    []int32
+	indexed []int32 // namespaces that are believed to be
 	rows    []rowAt
 	asks    []putAsk
 }
@@ -88,14 +90,19 @@ func newPuts(changes []warm.Change, names map[nsKey]spaceID, bodies [][]packed) 
 	}
 	for i := range changes {
 		c := &changes[i]
-		p.nids[i] = names[spaceOf(c.Key)].nid
+		id := names[spaceOf(c.Key)]
+		p.nids[i] = id.nid
+		if id.indexed && !slices.Contains(p.indexed, id.nid) {
+			p.indexed = append(p.indexed, id.nid)
+		}
 		if len(c.Rows) > 1 {
 			p.form = foldedPuts
 		}
-		if c.Rows[0].Query {
-			p.projected = true
-		} else {
+		switch {
+		case !c.Rows[0].Query:
 			p.unprojected = true
+		case id.indexed:
+			p.projected = true
 		}
 		for j := range c.Rows {
 			p.rows = append(p.rows, rowAt{i, j})
@@ -140,12 +147,17 @@ func ttlOf(row *warm.Row) int64 {
 	return ttl
 }
 
-// docOf is what a row's projection is made from; nil for none.
-func docOf(row *warm.Row, plain bool) []byte {
-	if !row.Query || plain {
+// docOf is what the projection of a change is made from; nil for none in this
+// statement, and empty for one without a document.
+func (p *puts) docOf(i int, plain bool) []byte {
+	switch row := p.head(i); {
+	case !row.Query || !slices.Contains(p.indexed, p.nids[i]):
 		return nil
+	case plain:
+		return []byte{}
+	default:
+		return jsondoc.WithoutNUL(row.Body)
 	}
-	return jsondoc.WithoutNUL(row.Body)
 }
 
 // notNil makes an empty value of a missing one, which would be NULL.
@@ -179,8 +191,9 @@ func (p *puts) args(now *int64, id uuid.UUID, shape []byte, plain bool) *wire {
 	w.int2s(rows, func(i int) int16 { return p.body(i).coding })
 	w.byteas(rows, func(i int) []byte { return notNil(p.body(i).bytes) })
 	w.byteas(rows, func(i int) []byte { return recordTail(p.changes[p.rows[i].change].Key, p.row(i)) })
+	w.int4s(len(p.indexed), func(i int) int32 { return p.indexed[i] })
 	if p.projected {
-		w.texts(n, func(i int) []byte { return docOf(p.head(i), plain) })
+		w.texts(n, func(i int) []byte { return p.docOf(i, plain) })
 	}
 	if p.form == foldedPuts {
 		w.int4s(n, func(i int) int32 { return int32(len(p.changes[i].Rows)) })
@@ -209,12 +222,9 @@ func (p *puts) oneArgs(w *wire, plain bool) {
 	w.int2(body.coding)
 	w.bytes(body.bytes)
 	w.bytes(recordTail(c.Key, row))
+	w.int4s(len(p.indexed), func(i int) int32 { return p.indexed[i] })
 	if p.projected {
-		if doc := docOf(row, plain); doc != nil {
-			w.bytes(doc)
-		} else {
-			w.null()
-		}
+		w.bytes(p.docOf(0, plain))
 	}
 	p.askArgs(w)
 }
@@ -238,7 +248,7 @@ func (p *puts) size() int {
 	for i := range p.rows {
 		row := p.row(i)
 		size += len(p.body(i).bytes) + 3*len(p.changes[p.rows[i].change].Key.ID) + 256
-		if row.Query {
+		if p.projected {
 			size += len(row.Body)
 		}
 	}
@@ -257,9 +267,24 @@ func wanted(c tiering.Condition) int64 {
 	return wantAny
 }
 
-// commitPuts commits a batch of puts in one statement, behind the one that
-// locks the namespaces: one implicit transaction, one round trip.
+// commitPuts is sendPuts, once more when a namespace turns out to be indexed.
 func (s *Store) commitPuts(ctx context.Context, b *warm.Batch, names map[nsKey]spaceID, bodies [][]packed) (results [][]warm.Result, kept bool, err error) {
+	for try := 0; ; try++ {
+		results, kept, err = s.sendPuts(ctx, b, names, bodies)
+		if sqlState(err) != stateUnprojected || try == tries {
+			return results, kept, err
+		}
+		s.spaces.forget(names)
+		names = maps.Clone(names)
+		if err := s.number(ctx, names); err != nil {
+			return nil, false, s.explain(err)
+		}
+	}
+}
+
+// sendPuts commits a batch of puts in one statement, behind the one that
+// locks the namespaces: one implicit transaction, one round trip.
+func (s *Store) sendPuts(ctx context.Context, b *warm.Batch, names map[nsKey]spaceID, bodies [][]packed) (results [][]warm.Result, kept bool, err error) {
 	shape := encodeShape(b.Changes)
 	requests, _ := requestsOf(b.Changes)
 	class, number := s.lockArgs(names, requests)
@@ -310,6 +335,12 @@ func (s *Store) commitPuts(ctx context.Context, b *warm.Batch, names map[nsKey]s
 			return nil, false, unknown(err)
 		}
 		return nil, false, err
+	}
+	for i := range b.Changes {
+		last := len(results[i]) - 1
+		if c := &b.Changes[i]; last >= 0 && results[i][last].Status == warm.Done && c.Rows[last].Query && p.docOf(i, true) == nil {
+			s.projector.add(docAt{p.nids[i], c.Key.ID}, results[i][last].Head.Version, bodies[i][last])
+		}
 	}
 	return s.dated(results, hotCount), kept, nil
 }

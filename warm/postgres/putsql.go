@@ -83,7 +83,8 @@ done AS {{done}},
 
 // The parts of putsStatement. Parameters: 1 now, 2 the batch's id, 3 its shape;
 // by change 4 nid, 5 id, 6 want, 7 owner, 8 ttl, 9 mode, 10 size, 11 digest; by
-// row 12 coding, 13 body, 14 tail; then doc by change, what foldedPuts needs, and
+// row 12 coding, 13 body, 14 tail; 15 the namespaces that are believed to be
+// indexed; then doc by change, what foldedPuts needs, and
 // requests, where a batch has them.
 const (
 	oneSource = `(SELECT $4::int AS nid, $5::bytea AS id, $6::bigint AS want, $7::text AS owner, $8::bigint AS ttl, $9::smallint AS mode, $10::bigint AS size, $11::bytea AS digest, 1 AS n, 1::bigint AS ord) c`
@@ -97,10 +98,12 @@ const (
 
 	// The floors of namespaces that may be written to; of one change, and of many,
 	// which are of few namespaces.
-	oneFloor   = `(SELECT s.floor FROM namespace s WHERE s.nid = c.nid AND ` + writableSpace + `)`
-	manyFloors = `floors AS MATERIALIZED (SELECT s.nid, s.floor FROM namespace s WHERE s.nid = ANY ($4::int[]) AND ` + writableSpace + `),
+	oneFloor   = `(SELECT ` + floorOf + ` FROM namespace s WHERE s.nid = c.nid AND ` + writableSpace + `)`
+	manyFloors = `floors AS MATERIALIZED (SELECT s.nid, ` + floorOf + ` AS floor FROM namespace s WHERE s.nid = ANY ($4::int[]) AND ` + writableSpace + `),
 `
-	manyFloor     = `(SELECT s.floor FROM floors s WHERE s.nid = c.nid)`
+	manyFloor = `(SELECT s.floor FROM floors s WHERE s.nid = c.nid)`
+	// Where documents are indexed a projection has to come with them.
+	floorOf       = `CASE WHEN s.indexed AND s.nid <> ALL ($15::int[]) THEN unprojected(s.nid) ELSE s.floor END`
 	writableSpace = `(s.name LIKE '\_%' OR s.known AND NOT s.deleted)`
 
 	byChange   = `unnest($4::int[], $5::bytea[], $6::bigint[], $7::text[], $8::bigint[], $9::smallint[], $10::bigint[], $11::bytea[]`
@@ -130,8 +133,8 @@ const (
 	SELECT d.kid, d.version, 1, d.at, d.created, d.expires, d.size, d.coding, d.owner, d.digest, d.body FROM done d
 ),
 `
-	putsProjected = `docs AS (INSERT INTO projection (kid, nid, doc) SELECT d.kid, d.nid, d.doc::jsonb FROM done d WHERE d.last AND d.flags & 4 > 0
-	ON CONFLICT (kid) DO UPDATE SET nid = excluded.nid, doc = excluded.doc, body = NULL, coding = 0),
+	putsProjected = `docs AS (INSERT INTO projection (kid, nid, version, doc) SELECT d.kid, d.nid, d.version, nullif(d.doc, '')::jsonb FROM done d WHERE d.last AND d.doc IS NOT NULL
+	ON CONFLICT (kid) DO UPDATE SET nid = excluded.nid, version = excluded.version, doc = excluded.doc, body = NULL, coding = 0),
 `
 	// By an array, and not by a join: that one reads the whole table.
 	putsUnprojected = `undocs AS (DELETE FROM projection WHERE kid = ANY (ARRAY (SELECT d.kid FROM done d WHERE d.last AND d.flags & 20 = 16))),
@@ -164,7 +167,7 @@ type putsParts map[string]string
 func (v putsVariant) parts() putsParts {
 	p := putsParts{"made": putsMade, "rows": putsRows, "batch": putsBatch, "outbox": putsOutbox, "answer": putsAnswer, "order": "ORDER BY n.ord\n\t", "live": liveHead,
 		"floors": manyFloors, "floor": manyFloor}
-	last := 14
+	last := 15
 	param := func() string { last++; return fmt.Sprintf("$%d", last) }
 	p["doc"], p["rdoc"], p["cdoc"] = "NULL::text", "NULL::text", "NULL::text"
 	if v.projected {

@@ -9,7 +9,8 @@ import (
 )
 
 // Query implements warm.Reader. It reads the current documents of the
-// namespace in id order.
+// namespace in id order. Those that it had to read for want of a projection get
+// one: the next query need not.
 func (s *Store) Query(ctx context.Context, q warm.Query) (items []warm.Current, next string, err error) {
 	if q.Limit <= 0 {
 		return nil, "", nil
@@ -21,6 +22,9 @@ func (s *Store) Query(ctx context.Context, q warm.Query) (items []warm.Current, 
 	sc := scan{tenant: q.Tenant, namespace: q.Namespace, spans: spans(q.Prefix, q.Prefixes), user: q.User, after: p.After(), bodies: true, projections: true}
 	sc.narrow(q.Filter)
 	offer := func(row scanned, now time.Time) (bool, error) {
+		if row.bare && sc.where != "" {
+			s.projector.add(docAt{row.nid, row.head.Key.ID}, row.head.Version, row.stored)
+		}
 		return p.Offer(row.head, row.body, row.projection, now)
 	}
 	if err := s.matching(ctx, q, sc, p.Size(), offer); err != nil {

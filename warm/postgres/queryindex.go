@@ -30,7 +30,6 @@ const (
 	indexedDoc = `coalesce(p.doc, ` + unlike + `)`
 	// maxCandidates is from how many documents on an index saves no work.
 	maxCandidates = 5000
-	projectPage   = 500
 )
 
 var _ warm.QueryIndexer = (*Store)(nil)
@@ -74,11 +73,20 @@ func (s *Store) IndexQueries(ctx context.Context, wanted []tiering.Key) error {
 	if err != nil || busy {
 		return err
 	}
+	if _, err := s.exec(ctx, `WITH q AS (DELETE FROM query_index WHERE NOT nid = ANY ($1::int[]))
+		UPDATE namespace SET indexed = false WHERE indexed AND NOT nid = ANY ($1::int[])`, want); err != nil {
+		return err
+	}
 	if len(want) == 0 && len(have) == 0 {
 		return nil
 	}
-	if _, err := s.exec(ctx, `DELETE FROM query_index WHERE NOT nid = ANY ($1::int[])`, want); err != nil {
-		return err
+	// An index is built over what is there already: that is cheaper than to fill it,
+	// and the planner learns how much it is.
+	token := make(map[int32]int64, len(want))
+	for _, nid := range want {
+		if token[nid], err = s.prepareQueryIndex(ctx, nid); err != nil {
+			return err
+		}
 	}
 	// Outside a transaction, on a connection that no statement timeout cuts short.
 	err = onConn(ctx, s.url, func(c *pgx.Conn) error {
@@ -108,7 +116,7 @@ func (s *Store) IndexQueries(ctx context.Context, wanted []tiering.Key) error {
 		return s.explain(err)
 	}
 	for _, nid := range want {
-		if err := s.readyQueryIndex(ctx, nid); err != nil {
+		if _, err := s.exec(ctx, `UPDATE query_index SET ready = true WHERE nid = $1 AND token = $2 AND NOT ready`, nid, token[nid]); err != nil {
 			return err
 		}
 	}
@@ -145,94 +153,33 @@ func (s *Store) queryIndexes(ctx context.Context) (have map[int32]bool, busy boo
 	return have, busy, err
 }
 
-// readyQueryIndex lets queries use an index, once every document of the
-// namespace has a projection to be found by.
-func (s *Store) readyQueryIndex(ctx context.Context, nid int32) error {
+// prepareQueryIndex sees to it that every document of a namespace has a projection
+// to be found by, from now on. token is 0 where that is so already.
+func (s *Store) prepareQueryIndex(ctx context.Context, nid int32) (token int64, err error) {
 	if ready, err := s.queryIndexReady(ctx, nid); err != nil || ready {
-		return err
+		return 0, err
 	}
-	token := int64(0)
-	err := s.write(ctx, func(t *txn) (err error) {
+	// Every commit that made no projection has ended once this one has.
+	err = s.write(ctx, func(t *txn) (err error) {
+		if _, err := t.exec(lockSpace, s.lockClass, nid); err != nil {
+			return err
+		}
+		if _, err := t.exec(`UPDATE namespace SET indexed = true WHERE nid = $1 AND NOT indexed`, nid); err != nil {
+			return err
+		}
 		token, err = t.number(`INSERT INTO query_index (nid, ready) VALUES ($1, false) ON CONFLICT (nid) DO UPDATE SET ready = false RETURNING token`, nid)
 		return err
 	})
 	if err != nil {
-		return err
+		return 0, err
 	}
-	if err := s.projectAll(ctx, nid); err != nil {
-		return err
-	}
-	_, err = s.exec(ctx, `UPDATE query_index SET ready = true WHERE nid = $1 AND token = $2`, nid, token)
-	return err
+	return token, s.projectAll(ctx, nid)
 }
-
-// projectAll gives a projection to the live documents of a namespace that have
-// none: those from before it was to be queried, which stay out of what is
-// found once their bytes left warm.
-func (s *Store) projectAll(ctx context.Context, nid int32) error {
-	type bare struct {
-		kid, version int64
-		doc          *string
-	}
-	after, open := []byte{}, `>=`
-	for {
-		var last []byte
-		var todo []bare
-		err := s.read(ctx, func(q querier) error {
-			last, todo = nil, nil
-			return each(ctx, q, `SELECT h.id, h.kid, h.version, h.flags, h.op = 1 AND p.kid IS NULL, v.coding, v.body
-				FROM (SELECT * FROM head WHERE nid = $1 AND id `+open+` $2 ORDER BY id LIMIT $3) h LEFT JOIN projection p ON p.kid = h.kid
-				LEFT JOIN version v ON v.kid = h.kid AND v.version = h.version AND p.kid IS NULL AND h.op = 1 ORDER BY h.id`,
-				[]any{nid, after, projectPage}, func(row pgx.Rows) error {
-					var b bare
-					var flags int16
-					var lacks bool
-					var coding *int16
-					var body []byte
-					if err := row.Scan(&last, &b.kid, &b.version, &flags, &lacks, &coding, &body); err != nil || !lacks {
-						return err
-					}
-					if coding != nil && flags&column.FlagQuery != 0 {
-						if plain := s.unpack(body, *coding); plain != nil {
-							b.doc = docText(plain)
-						}
-					}
-					todo = append(todo, b)
-					return nil
-				})
-		})
-		if err != nil || last == nil {
-			return err
-		}
-		kids, versions, docs := make([]int64, len(todo)), make([]int64, len(todo)), make([]*string, len(todo))
-		for i, b := range todo {
-			kids[i], versions[i], docs[i] = b.kid, b.version, b.doc
-		}
-		add := func() error {
-			_, err := s.exec(ctx, addProjections, kids, versions, docs)
-			return err
-		}
-		if len(todo) > 0 {
-			if err = add(); refusedData(err) {
-				clear(docs)
-				err = add()
-			}
-			if err != nil {
-				return err
-			}
-		}
-		after, open = bytes.Clone(last), `>`
-	}
-}
-
-// addProjections leaves out what was written meanwhile: that has its own.
-const addProjections = `INSERT INTO projection (kid, nid, doc)
-	SELECT h.kid, h.nid, t.doc::jsonb FROM unnest($1::bigint[], $2::bigint[], $3::text[]) t(kid, version, doc)
-	JOIN head h ON h.kid = t.kid AND h.version = t.version AND h.op = 1 ORDER BY h.id FOR UPDATE OF h ON CONFLICT (kid) DO NOTHING`
 
 // StopQueryIndex implements warm.QueryIndexer.
 func (s *Store) StopQueryIndex(ctx context.Context, tenant, namespace string) error {
-	_, err := s.exec(ctx, `DELETE FROM query_index WHERE nid = (SELECT nid FROM namespace WHERE tenant = $1 AND name = $2)`, tenant, namespace)
+	_, err := s.exec(ctx, `WITH q AS (DELETE FROM query_index WHERE nid = (SELECT nid FROM namespace WHERE tenant = $1 AND name = $2))
+		UPDATE namespace SET indexed = false WHERE tenant = $1 AND name = $2 AND indexed`, tenant, namespace)
 	return err
 }
 

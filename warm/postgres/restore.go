@@ -98,14 +98,7 @@ func (s *Store) RestoreKeys(ctx context.Context, keys []warm.Restored) error {
 	for i := range keys {
 		bodies[i] = s.pack(keys[i].Body)
 	}
-	for _, plain := range []bool{false, true} {
-		err := s.refill(ctx, func(t *txn) error { return t.restore(keys, bodies, plain) })
-		if plain || !refusedData(err) {
-			return err
-		}
-		s.refused.Add(int64(len(keys)))
-	}
-	return nil
+	return s.refill(ctx, func(t *txn) error { return t.restore(keys, bodies) })
 }
 
 const insertRestored = `INSERT INTO head (nid, id, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, owner, due)
@@ -114,8 +107,9 @@ const insertRestored = `INSERT INTO head (nid, id, op, version, revision, create
 		$12::smallint[], $13::bytea[], $14::text[], $15::bigint[])
 		t(nid, id, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, owner, due) RETURNING kid, nid, id`
 
-// restore adds keys. A document without its bytes was demoted.
-func (t *txn) restore(keys []warm.Restored, bodies []packed, plain bool) error {
+// restore adds keys. A document without its bytes was demoted. None gets a
+// projection: queries see to those.
+func (t *txn) restore(keys []warm.Restored, bodies []packed) error {
 	st := &state{now: t.now, spaces: map[nsKey]*space{}, entries: map[tiering.Key]*entry{}, docs: map[tiering.Key][]byte{}}
 	var h heads
 	var nids []int32
@@ -168,7 +162,7 @@ func (t *txn) restore(keys []warm.Restored, bodies []packed, plain bool) error {
 		return err
 	}
 	b := &pgx.Batch{}
-	st.queueHeads(b, plain)
+	st.queueHeads(b, false)
 	st.queueVersions(b)
 	if b.Len() == 0 {
 		return nil

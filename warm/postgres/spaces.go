@@ -4,6 +4,7 @@ import (
 	"context"
 	"slices"
 	"sync"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -26,23 +27,26 @@ type space struct {
 	known   bool
 	deleted bool
 	written bool
+	indexed bool
 }
 
 func (n *space) public() warm.Namespace {
 	return warm.Namespace{Tenant: n.key.tenant, Name: n.key.name, Kind: n.kind, Class: n.class, Floor: n.floor, Deleted: n.deleted}
 }
 
-const spaceColumns = `n.nid, n.tenant, n.name, n.kind, n.class, n.floor, n.known, n.deleted, n.written`
+const spaceColumns = `n.nid, n.tenant, n.name, n.kind, n.class, n.floor, n.known, n.deleted, n.written, n.indexed`
 
 func scanSpace(row pgx.Rows) (*space, error) {
 	n := &space{}
-	err := row.Scan(&n.nid, &n.key.tenant, &n.key.name, &n.kind, &n.class, &n.floor, &n.known, &n.deleted, &n.written)
+	err := row.Scan(&n.nid, &n.key.tenant, &n.key.name, &n.kind, &n.class, &n.floor, &n.known, &n.deleted, &n.written, &n.indexed)
 	return n, err
 }
 
 // spaceCache knows the numbers of namespaces that a key was written to: such a
 // number never changes. It says nothing of floors, or of whether a namespace
-// was dropped.
+// was dropped. That documents are indexed is a belief: a commit that does not
+// share it where it is right fails, and one that holds it for indexedFor too long
+// writes projections that nobody waits for.
 type spaceCache struct {
 	mu  sync.RWMutex
 	ids map[nsKey]spaceID
@@ -52,7 +56,12 @@ type spaceID struct {
 	nid     int32
 	written bool // kind and class are fixed: nothing is to be noted with a write
 	mind    bool // its kind is memory
+	indexed bool
+	until   time.Time // of an indexed one: when to look again
 }
+
+// indexedFor is how long a daemon goes on to believe that documents are indexed.
+const indexedFor = 10 * time.Second
 
 // rememberers reports whether a namespace is of memories: a write there changes
 // more than documents.
@@ -69,7 +78,16 @@ func (c *spaceCache) get(k nsKey) (spaceID, bool) {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	id, ok := c.ids[k]
-	return id, ok
+	return id, ok && (!id.indexed || time.Now().Before(id.until))
+}
+
+// forget makes the next call look at namespaces again.
+func (c *spaceCache) forget(names map[nsKey]spaceID) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for k := range names {
+		delete(c.ids, k)
+	}
 }
 
 func (c *spaceCache) put(k nsKey, id spaceID) {
@@ -126,13 +144,14 @@ func (s *Store) number(ctx context.Context, names map[nsKey]spaceID) error {
 }
 
 func (s *Store) findSpaces(ctx context.Context, q querier, tenants, list []string, names map[nsKey]spaceID) error {
-	return each(ctx, q, `SELECT n.tenant, n.name, n.nid, n.written, n.kind = 'memory' FROM unnest($1::text[], $2::text[]) t(tenant, name)
+	return each(ctx, q, `SELECT n.tenant, n.name, n.nid, n.written, n.kind = 'memory', n.indexed FROM unnest($1::text[], $2::text[]) t(tenant, name)
 		JOIN namespace n ON n.tenant = t.tenant AND n.name = t.name`, []any{tenants, list}, func(row pgx.Rows) error {
 		var k nsKey
 		var id spaceID
-		if err := row.Scan(&k.tenant, &k.name, &id.nid, &id.written, &id.mind); err != nil {
+		if err := row.Scan(&k.tenant, &k.name, &id.nid, &id.written, &id.mind, &id.indexed); err != nil {
 			return err
 		}
+		id.until = time.Now().Add(indexedFor)
 		names[k] = id
 		if id.written { // from when on nothing of it changes
 			s.spaces.put(k, id)
