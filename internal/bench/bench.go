@@ -7,7 +7,8 @@
 //	straight  SET in Redis, then one upsert of a JSONB row in PostgreSQL
 //	article   straight, and one PUT per version to S3 from a goroutine
 //	bytes     the router, in a namespace without projections (query: false)
-//	query     the router, in a namespace with projections
+//	query     the router, in a namespace with projections: those that wait at the
+//	          end of a slice are made on its time
 //	full      bytes, with the archive running over two buckets
 //
 // The three last keep every version, mark each write in hot before it commits,

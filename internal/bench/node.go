@@ -115,6 +115,9 @@ func (b *bench) router(ctx context.Context, name string, o nodeOptions) (*contes
 		return nil, err
 	}
 	c := &contestant{name: name, write: n.write, begin: n.tally.reset, note: n.tally.String}
+	if o.query {
+		c.settle = n.warm.Project
+	}
 	if o.archived {
 		b.archiving(n, c)
 	}

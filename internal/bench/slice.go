@@ -35,6 +35,11 @@ var errNoMore = errors.New("nothing is left")
 // slice runs op in a closed loop from a number of workers for about d. The
 // first error ends it, but for errNoMore. name labels what it costs in a processor profile.
 func (b *bench) slice(ctx context.Context, name string, workers int, d time.Duration, op func(ctx context.Context, worker, i int) error) (sample, error) {
+	return b.settled(ctx, name, workers, d, op, nil)
+}
+
+// settled is slice with what the workers leave behind, on their time.
+func (b *bench) settled(ctx context.Context, name string, workers int, d time.Duration, op func(ctx context.Context, worker, i int) error, settle func(context.Context) error) (sample, error) {
 	runtime.GC() // nobody pays for the garbage of the one before
 	ctx, fail := context.WithCancelCause(ctx)
 	defer fail(nil)
@@ -63,6 +68,11 @@ func (b *bench) slice(ctx context.Context, name string, workers int, d time.Dura
 		})
 	}
 	wg.Wait()
+	if settle != nil && ctx.Err() == nil {
+		if err := settle(ctx); err != nil {
+			fail(fmt.Errorf("%s: %w", name, err))
+		}
+	}
 	elapsed := time.Since(began)
 	over := time.Since(asked) // each program is read again after about as long
 	after := b.processors.read()

@@ -19,7 +19,9 @@ type contestant struct {
 	write func(ctx context.Context, id string, doc []byte) error
 	begin func()
 	end   func(ctx context.Context) error
-	note  func() string // what else there is to say; nil: nothing
+	// settle does what the writes left for later, on their time; nil: nothing.
+	settle func(ctx context.Context) error
+	note   func() string // what else there is to say; nil: nothing
 }
 
 // straight is what one writes by hand: no history, no condition, no version in

@@ -169,10 +169,10 @@ func (b *bench) race(ctx context.Context, name string, field []*contestant, writ
 			if c.begin != nil {
 				c.begin()
 			}
-			s, err := b.slice(ctx, c.name, writers, b.Slice, func(ctx context.Context, w, _ int) error {
+			s, err := b.settled(ctx, c.name, writers, b.Slice, func(ctx context.Context, w, _ int) error {
 				id, doc := streams[w].next()
 				return c.write(ctx, id, doc)
-			})
+			}, c.settle)
 			if err == nil && c.end != nil {
 				err = c.end(ctx)
 			}

@@ -19,7 +19,7 @@ const (
 	projectShare = 4
 	// projectDocs and projectBytes bound what waits, in documents and in bytes as
 	// they are stored. What comes beyond is left to the next write, or query.
-	projectDocs  = 2000
+	projectDocs  = 1000
 	projectBytes = 8 << 20
 )
 
