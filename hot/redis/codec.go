@@ -57,8 +57,11 @@ func readTime(b []byte) time.Time {
 }
 
 // encodeValue lays out an entry.
-func encodeValue(e *hot.Entry) []byte {
-	b := make([]byte, 0, valueSize+len(e.Meta.User)+len(e.Body))
+func encodeValue(e *hot.Entry) []byte { return appendValue(make([]byte, 0, sizeOfValue(e)), e) }
+
+func sizeOfValue(e *hot.Entry) int { return valueSize + len(e.Meta.User) + len(e.Body) }
+
+func appendValue(b []byte, e *hot.Entry) []byte {
 	b = append(b, flags(&e.Meta))
 	b = appendTime(b, e.Meta.CreatedAt)
 	b = appendTime(b, e.Meta.UpdatedAt)

@@ -46,6 +46,19 @@ func (c *call) finish(reply any, err error) {
 	}
 }
 
+// underway reports whether c was given up by its caller, and may be read still.
+func (c *call) underway() bool {
+	if c.done == nil { // its caller has sent it, or nobody will
+		return false
+	}
+	select {
+	case <-c.done:
+		return false
+	default:
+		return true
+	}
+}
+
 // queue sends the calls of many callers in few pipelines. A call goes out at
 // once while fewer than maxExchanges pipelines are on their way, sent by its own
 // caller, who would only wait for another goroutine else; if not it waits

@@ -90,6 +90,7 @@ type Store struct {
 	clustered bool
 	scripts   scripts
 	queue     *queue
+	values    buffers // of exchanges that set
 	breaker   *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	epoch  atomic.Pointer[epoch]

@@ -3,6 +3,8 @@ package redis
 import (
 	"context"
 	"encoding/binary"
+	"slices"
+	"sync"
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
@@ -45,7 +47,8 @@ func (s *Store) Together(ctx context.Context, steps []hot.Step) []error {
 // part is steps of one act on their way in one script.
 type part struct {
 	*call
-	steps []int // which they are
+	steps []int  // which they are
+	what  []byte // what they say of their keys: the script's last argument
 }
 
 // carryOut carries steps out under e, and reports of each whether its script
@@ -58,6 +61,7 @@ func (s *Store) carryOut(ctx context.Context, e *epoch, steps []hot.Step) (did [
 		}
 		return did, errs
 	}
+	values := s.values.take(valueBytes(steps))
 	var parts []part
 	var open [hot.ToSet + 1]int // of each act the part that takes more steps, counted from 1
 	for i := range steps {
@@ -69,62 +73,110 @@ func (s *Store) carryOut(ctx context.Context, e *epoch, steps []hot.Step) (did [
 		at := open[st.Act]
 		// In a cluster a script has one key: others may be on other servers.
 		if at == 0 || s.clustered || len(parts[at-1].keys) >= maxTogether || parts[at-1].size > maxBytes/2 {
-			parts = append(parts, part{call: s.begin(ctx, st.Act, len(steps)-i)})
+			parts = append(parts, s.begin(ctx, st.Act, len(steps)-i))
 			at = len(parts)
 			open[st.Act] = at
 		}
 		p := &parts[at-1]
 		p.steps = append(p.steps, i)
 		p.keys = append(p.keys, e.redisKey(st.Set.Key))
-		s.add(p.call, st)
+		values = p.add(st, values)
 	}
 	calls := make([]*call, len(parts))
 	for i := range parts {
+		parts[i].args = append(parts[i].args, parts[i].what)
 		calls[i] = parts[i].call
 	}
 	for i, err := range s.queue.doAll(calls) {
 		parts[i].answer(err, did, errs)
 	}
+	if !slices.ContainsFunc(calls, (*call).underway) {
+		s.values.give(values)
+	}
 	return did, errs
 }
 
-// begin is the call of an act, with the arguments that its keys share. About
+// whatSize is how many bytes a set says of a key: token, rank, 1 for a
+// tombstone, TTL. The other acts say the token.
+const whatSize = 8 + 16 + 1 + 8
+
+// begin is the script of an act, with the arguments that its keys share. About
 // as many as most keys will follow.
-func (s *Store) begin(ctx context.Context, act hot.Act, most int) *call {
-	c := &call{ctx: ctx, keys: make([]string, 0, min(most, maxTogether))}
+func (s *Store) begin(ctx context.Context, act hot.Act, most int) part {
+	if most = min(most, maxTogether); s.clustered {
+		most = 1
+	}
+	p := part{call: &call{ctx: ctx, keys: make([]string, 0, most)}, steps: make([]int, 0, most)}
 	switch act {
 	case hot.ToMark:
-		c.script, c.args = s.scripts.mark, append(make([]any, 0, 2+cap(c.keys)), micros(s.Timing.Token), micros(s.Timing.Tombstone))
+		p.script, p.args = s.scripts.mark, []any{micros(s.Timing.Token), micros(s.Timing.Tombstone)}
 	case hot.ToUnmark:
-		c.script = s.scripts.unmark
+		p.script = s.scripts.unmark
 	default:
-		c.script, c.args = s.scripts.set, append(make([]any, 0, 1+2*cap(c.keys)), micros(s.Timing.Tombstone))
+		p.script, p.args = s.scripts.set, append(make([]any, 0, 2+most), micros(s.Timing.Tombstone))
 	}
-	return c
+	return p
 }
 
-// add gives c the arguments of one key.
-func (s *Store) add(c *call, st *hot.Step) {
+// add gives p what st says of its key, and its value, which goes behind values.
+func (p *part) add(st *hot.Step, values []byte) []byte {
 	set := &st.Set
 	if st.Act != hot.ToSet {
-		c.args = append(c.args, tokenBytes(set.Token))
-		return
+		p.what = binary.BigEndian.AppendUint64(p.what, uint64(set.Token))
+		return values
 	}
-	what := make([]byte, 0, 8+16+1+8)
-	what = binary.BigEndian.AppendUint64(what, uint64(set.Token))
-	what = binary.BigEndian.AppendUint64(what, uint64(set.Entry.Meta.Version))
-	what = binary.BigEndian.AppendUint64(what, uint64(set.Entry.Meta.Revision))
-	deleted, value := byte(0), []byte(nil)
+	from, deleted := len(values), byte(0)
 	switch {
 	case set.Deleted:
 		deleted = 1
 	case set.TTL > 0:
-		value = encodeValue(&set.Entry)
+		values = appendValue(values, &set.Entry)
 	}
-	what = append(what, deleted)
-	what = binary.BigEndian.AppendUint64(what, uint64(micros(set.TTL)))
-	c.args = append(c.args, what, value)
-	c.size += len(what) + len(value)
+	value := values[from:len(values):len(values)]
+	p.args = append(p.args, value)
+	if p.what == nil {
+		p.what = make([]byte, 0, whatSize*cap(p.keys))
+	}
+	p.what = binary.BigEndian.AppendUint64(p.what, uint64(set.Token))
+	p.what = binary.BigEndian.AppendUint64(p.what, uint64(set.Entry.Meta.Version))
+	p.what = binary.BigEndian.AppendUint64(p.what, uint64(set.Entry.Meta.Revision))
+	p.what = append(p.what, deleted)
+	p.what = binary.BigEndian.AppendUint64(p.what, uint64(micros(set.TTL)))
+	p.size += whatSize + len(value)
+	return values
+}
+
+// valueBytes is how many bytes the values of steps take.
+func valueBytes(steps []hot.Step) int {
+	n := 0
+	for i := range steps {
+		if steps[i].Act == hot.ToSet {
+			n += sizeOfValue(&steps[i].Set.Entry)
+		}
+	}
+	return n
+}
+
+// buffers are kept for the next exchange: what a batch of values takes is most of
+// what an exchange allocates. The zero value works.
+type buffers struct{ free sync.Pool }
+
+// take is an empty buffer of n bytes or more.
+func (b *buffers) take(n int) []byte {
+	if n == 0 {
+		return nil
+	}
+	if old, ok := b.free.Get().(*[]byte); ok && cap(*old) >= n {
+		return (*old)[:0]
+	}
+	return make([]byte, 0, n)
+}
+
+// give takes a buffer back that nobody looks at any more.
+func (b *buffers) give(buf []byte) {
+	if cap(buf) > 0 && cap(buf) <= maxBytes {
+		b.free.Put(&buf)
+	}
 }
 
 // refusal is what a script says of one key that it could not carry out.

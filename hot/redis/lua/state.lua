@@ -58,6 +58,21 @@ local function load(key)
   if now >= lease_until then lease = NONE end
 end
 
+-- store makes whole all that a key holds, until last; for good where it is nil.
+local function store(key, whole, last)
+  local done
+  if last then
+    done = redis.pcall('SET', key, whole, 'PXAT', math.ceil(last / 1000))
+  else
+    done = redis.pcall('SET', key, whole)
+  end
+  if done.err then
+    -- A full server takes no mark. Then what the mark would hide goes.
+    redis.call('DEL', key)
+    error(done)
+  end
+end
+
 -- save writes the state. value is what stands from now on, nil to keep the
 -- bytes that do. The key lives for as long as anything in it.
 local function save(value)
@@ -72,18 +87,12 @@ local function save(value)
   if kind == VALUE then
     whole = whole .. (value or redis.call('GETRANGE', KEY, value_at, -1))
   end
-  local done
   if kind ~= NOTHING and ends == 0 then
-    done = redis.pcall('SET', KEY, whole)
+    store(KEY, whole)
   elseif last > now then
-    done = redis.pcall('SET', KEY, whole, 'PXAT', math.ceil(last / 1000))
+    store(KEY, whole, last)
   else
-    done = {redis.call('DEL', KEY)}
-  end
-  if done.err then
-    -- A full server takes no mark. Then what the mark would hide goes.
     redis.call('DEL', KEY)
-    error(done)
   end
 end
 
