@@ -26,6 +26,7 @@ import (
 	"github.com/sony/gobreaker/v2"
 
 	"github.com/tierd/tierd/hot"
+	"github.com/tierd/tierd/internal/buffer"
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -90,7 +91,7 @@ type Store struct {
 	clustered bool
 	scripts   scripts
 	queue     *queue
-	values    buffers // of exchanges that set
+	values    buffer.Pool // of exchanges that set
 	breaker   *gobreaker.TwoStepCircuitBreaker[struct{}]
 
 	epoch  atomic.Pointer[epoch]

@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"slices"
-	"sync"
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
@@ -61,7 +60,7 @@ func (s *Store) carryOut(ctx context.Context, e *epoch, steps []hot.Step) (did [
 		}
 		return did, errs
 	}
-	values := s.values.take(valueBytes(steps))
+	values := s.values.Take(valueBytes(steps))
 	var parts []part
 	var open [hot.ToSet + 1]int // of each act the part that takes more steps, counted from 1
 	for i := range steps {
@@ -91,7 +90,7 @@ func (s *Store) carryOut(ctx context.Context, e *epoch, steps []hot.Step) (did [
 		parts[i].answer(err, did, errs)
 	}
 	if !slices.ContainsFunc(calls, (*call).underway) {
-		s.values.give(values)
+		s.values.Give(values)
 	}
 	return did, errs
 }
@@ -155,28 +154,6 @@ func valueBytes(steps []hot.Step) int {
 		}
 	}
 	return n
-}
-
-// buffers are kept for the next exchange: what a batch of values takes is most of
-// what an exchange allocates. The zero value works.
-type buffers struct{ free sync.Pool }
-
-// take is an empty buffer of n bytes or more.
-func (b *buffers) take(n int) []byte {
-	if n == 0 {
-		return nil
-	}
-	if old, ok := b.free.Get().(*[]byte); ok && cap(*old) >= n {
-		return (*old)[:0]
-	}
-	return make([]byte, 0, n)
-}
-
-// give takes a buffer back that nobody looks at any more.
-func (b *buffers) give(buf []byte) {
-	if cap(buf) > 0 && cap(buf) <= maxBytes {
-		b.free.Put(&buf)
-	}
 }
 
 // refusal is what a script says of one key that it could not carry out.

@@ -88,14 +88,19 @@ func decodeChanges(b []byte) (out []made, err error) {
 
 // records reads records, each behind the index of its change.
 func (d *decoder) records() (out []made, err error) {
+	out = make([]made, 0, len(d.B)/leastRecord)
+	var key tiering.Key
 	for len(d.B) > 0 {
 		at := d.int16()
-		m := d.record()
-		m.change = at
+		m := d.record(key)
+		m.change, key = at, m.Key
 		out = append(out, m)
 	}
 	return out, d.Err
 }
+
+// leastRecord is less than any record takes behind its index.
+const leastRecord = 2 + 6*8 + 2 + 2 + 3 + 1 + 1
 
 // recordTail encodes what is known of a put before it is sent: the end of its
 // record. Its beginning is made by the statement.
@@ -107,8 +112,8 @@ func recordTail(key tiering.Key, row *warm.Row) []byte {
 	return e.B
 }
 
-// record reads a record: of a put that was done.
-func (d *decoder) record() (m made) {
+// record reads a record: of a put that was done. before is the key of the one before.
+func (d *decoder) record(before tiering.Key) (m made) {
 	m.Op = tiering.OpPut
 	m.Version = d.int64()
 	m.Prev = d.int64()
@@ -119,7 +124,7 @@ func (d *decoder) record() (m made) {
 	f := d.int16()
 	m.Pinned, m.Query, m.created = f&column.FlagPinned != 0, f&column.FlagQuery != 0, f&flagCreated != 0
 	m.User = string(d.Take(d.int16()))
-	m.Key = d.Key()
+	m.Key = d.KeyLike(before)
 	m.Size = d.Int()
 	m.Digest = d.Digest()
 	return m
@@ -218,7 +223,7 @@ func decodeStored(b []byte) ([][]warm.Result, error) {
 		r := d.Result(nil)
 		return [][]warm.Result{{r}}, d.End()
 	case formRecord:
-		m := d.record()
+		m := d.record(tiering.Key{})
 		r := m.result()
 		if len(d.B) > 0 {
 			r.Answer = append([]byte(nil), d.B...)

@@ -69,7 +69,7 @@ func (s *Store) pool(ctx context.Context, conns int, settings map[string]string)
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 5 * time.Second
 	}
-	if !pooled(config.ConnConfig) {
+	if !s.pooled {
 		params := config.ConnConfig.RuntimeParams
 		params["application_name"] = "tierd"
 		params["statement_timeout"] = strconv.FormatInt(s.opts.StatementTimeout.Milliseconds(), 10)

@@ -29,6 +29,7 @@ import (
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/klauspost/compress/zstd"
 
+	"github.com/tierd/tierd/internal/buffer"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/schema"
 	"github.com/tierd/tierd/warm/internal/signal"
@@ -68,7 +69,9 @@ type Store struct {
 	committers *pgxpool.Pool
 	writers    *pgxpool.Pool
 	readers    *pgxpool.Pool
-	puts       []call // by the number of their variant
+	pooled     bool        // by a pooler, which keeps no statements
+	puts       []call      // by the number of their variant
+	buffers    buffer.Pool // of what is sent
 	server     *presence
 	enc        *zstd.Encoder
 	dec        *zstd.Decoder
@@ -144,6 +147,11 @@ func (s *Store) open(ctx context.Context) (err error) {
 	if s.dec, err = zstd.NewReader(nil, zstd.WithDecoderConcurrency(0)); err != nil {
 		return err
 	}
+	config, err := pgx.ParseConfig(s.url)
+	if err != nil {
+		return err
+	}
+	s.pooled = pooled(config)
 	if err := s.prepareSchema(ctx); err != nil {
 		return err
 	}

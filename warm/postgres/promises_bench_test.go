@@ -228,7 +228,7 @@ func benchContestants(b *testing.B) []*contestant {
 			lock.int4s(len(number), func(i int) int32 { return number[i] })
 			lock.text(s.life())
 			return s.sendCalls(ctx, []call{{name: "tierd_lock", sql: lockSpaces, args: lock.values()},
-				{name: fmt.Sprint(a.name, p.number()), sql: statements[p.number()], args: p.args(nil, uuid.Must(uuid.NewV7()), encodeShape(changes), false).values()}})
+				{name: fmt.Sprint(a.name, p.number()), sql: statements[p.number()], args: p.args(nil, nil, uuid.Must(uuid.NewV7()), encodeShape(changes), false).values()}})
 		}).write})
 	}
 	for _, c := range out {
@@ -251,10 +251,10 @@ func (s *Store) commitBench(changes []warm.Change) error {
 // sendCalls sends what commitPuts would.
 func (s *Store) sendCalls(ctx context.Context, calls []call) error {
 	return s.transactOn(ctx, s.committers, func(t *txn) error {
-		if err := prepare(t.ctx, t.conn.Conn(), calls); err != nil {
+		if err := s.prepare(t.ctx, t.conn.Conn(), calls); err != nil {
 			return err
 		}
-		return together(t.ctx, t.conn.Conn(), calls, func([][]byte) error { return nil })
+		return s.together(t.ctx, t.conn.Conn(), calls, func([][]byte) error { return nil })
 	})
 }
 

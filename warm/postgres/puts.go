@@ -168,10 +168,10 @@ func notNil(b []byte) []byte {
 	return b
 }
 
-// args are the parameters of the batch's statement. plain leaves projections
-// empty.
-func (p *puts) args(now *int64, id uuid.UUID, shape []byte, plain bool) *wire {
-	w := &wire{buf: make([]byte, 0, p.size()), ends: make([]int, 0, 32)}
+// args are the parameters of the batch's statement, in into where they have room
+// there. plain leaves projections empty.
+func (p *puts) args(into []byte, now *int64, id uuid.UUID, shape []byte, plain bool) *wire {
+	w := &wire{buf: into, ends: make([]int, 0, 32)}
 	w.maybeInt8(now)
 	w.bytes(id[:])
 	w.bytes(shape)
@@ -297,14 +297,15 @@ func (s *Store) sendPuts(ctx context.Context, b *warm.Batch, names map[nsKey]spa
 	var changes []byte
 	var hotCount int64
 	for _, plain := range []bool{false, true} {
-		calls[1].args = p.args(s.fixedNow(), b.ID, shape, plain).values()
+		args := p.args(s.buffers.Take(p.size()), s.fixedNow(), b.ID, shape, plain)
+		calls[1].args = args.values()
 		err = s.transactOn(ctx, s.committers, func(t *txn) error {
 			changes = nil
-			if err := prepare(t.ctx, t.conn.Conn(), calls); err != nil {
+			if err := s.prepare(t.ctx, t.conn.Conn(), calls); err != nil {
 				return err
 			}
 			t.sent = true
-			return together(t.ctx, t.conn.Conn(), calls, func(row [][]byte) error {
+			return s.together(t.ctx, t.conn.Conn(), calls, func(row [][]byte) error {
 				if len(row) != 2 || len(row[1]) != 8 {
 					return column.ErrCorrupt
 				}
@@ -312,6 +313,7 @@ func (s *Store) sendPuts(ctx context.Context, b *warm.Batch, names map[nsKey]spa
 				return nil
 			})
 		})
+		s.buffers.Give(args.buf)
 		if plain || !p.projected || !refusedData(err) {
 			break
 		}

@@ -126,8 +126,8 @@ type call struct {
 var inBinary = [...]int16{1}
 
 // prepare makes a connection know calls, where it may know any.
-func prepare(ctx context.Context, c *pgx.Conn, calls []call) error {
-	if pooled(c.Config()) {
+func (s *Store) prepare(ctx context.Context, c *pgx.Conn, calls []call) error {
+	if s.pooled {
 		return nil
 	}
 	for _, q := range calls {
@@ -138,19 +138,48 @@ func prepare(ctx context.Context, c *pgx.Conn, calls []call) error {
 	return nil
 }
 
+// room makes room for the messages behind it. A connection drops its buffer when it
+// has sent more than keptBuffer, and makes the next by doubling.
+type room struct{ buf []byte }
+
+// keptBuffer is more than what a connection sends and keeps its buffer.
+const keptBuffer = 4 << 10
+
+func (*room) Frontend()                           {}
+func (*room) Decode([]byte) error                 { return nil }
+func (r *room) Encode(dst []byte) ([]byte, error) { return append(r.buf, dst...), nil }
+
+// makeRoom has a connection use a buffer of the store's for calls: nil where they
+// are small. It is the store's again once they were sent.
+func (s *Store) makeRoom(c *pgx.Conn, calls []call) []byte {
+	args, rest := 0, 0
+	for i := range calls {
+		rest += 256 + len(calls[i].name) + 4*len(calls[i].args)
+		for _, arg := range calls[i].args {
+			args += len(arg)
+		}
+	}
+	if args <= keptBuffer {
+		return nil
+	}
+	buf := s.buffers.Take(args + rest)
+	c.PgConn().Frontend().Send(&room{buf})
+	return buf
+}
+
 // together sends prepared calls in one go, as one implicit transaction, and hands the
 // rows of the last to scan, which must not keep what it gets. The error is the
 // first one that came.
-func together(ctx context.Context, c *pgx.Conn, calls []call, scan func(row [][]byte) error) (err error) {
-	prepared := !pooled(c.Config())
+func (s *Store) together(ctx context.Context, c *pgx.Conn, calls []call, scan func(row [][]byte) error) (err error) {
 	p := c.PgConn().StartPipeline(ctx)
 	defer func() {
 		if end := p.Close(); err == nil {
 			err = end
 		}
 	}()
+	sent := s.makeRoom(c, calls)
 	for _, q := range calls {
-		if prepared {
+		if !s.pooled {
 			p.SendQueryPrepared(q.name, q.args, inBinary[:], inBinary[:])
 		} else {
 			p.SendQueryParams(q.sql, q.args, nil, inBinary[:], inBinary[:])
@@ -159,6 +188,7 @@ func together(ctx context.Context, c *pgx.Conn, calls []call, scan func(row [][]
 	if err := p.Sync(); err != nil {
 		return err
 	}
+	s.buffers.Give(sent)
 	for i := range calls {
 		result, err := p.GetResults()
 		if err != nil {

@@ -135,6 +135,19 @@ func (d *Decoder) Key() tiering.Key {
 	return tiering.Key{Tenant: d.Text(), Namespace: d.Text(), ID: d.Text()}
 }
 
+// KeyLike reads a key, and shares the tenant and namespace of before where they are
+// the same.
+func (d *Decoder) KeyLike(before tiering.Key) tiering.Key {
+	return tiering.Key{Tenant: d.textLike(before.Tenant), Namespace: d.textLike(before.Namespace), ID: d.Text()}
+}
+
+func (d *Decoder) textLike(before string) string {
+	if b := d.Take(d.Count()); string(b) != before {
+		return string(b)
+	}
+	return before
+}
+
 // Digest reads a digest.
 func (d *Decoder) Digest() (out tiering.Digest) {
 	if d.Byte() == 1 {
