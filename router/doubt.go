@@ -103,9 +103,9 @@ func (q *queue) dismiss() {
 // doubt tells those who wait for a chain that its outcome is not known yet.
 func (pc *preparedChain) doubt(err error) {
 	for _, m := range pc.sent {
-		if m.doubtErr == nil { // else its caller left in a round before
-			m.doubtErr = err
-			close(m.doubt)
+		if m.doubt == nil { // else its caller left in a round before
+			m.doubt = err
+			close(m.over)
 		}
 	}
 }

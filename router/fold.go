@@ -29,9 +29,11 @@ type preparedChain struct {
 // decided here.
 func (q *queue) prepare(ctx context.Context, b *batch) *prepared {
 	slices.SortFunc(b.chains, func(x, y *chain) int { return x.key.Compare(y.key) })
-	p := &prepared{}
-	for _, c := range b.chains {
-		pc := &preparedChain{chain: c}
+	p := &prepared{chains: make([]*preparedChain, 0, len(b.chains)), changes: make([]warm.Change, 0, len(b.chains))}
+	all := make([]preparedChain, len(b.chains))
+	for i, c := range b.chains {
+		pc := &all[i]
+		pc.chain = c
 		change, ok := q.compute(ctx, pc)
 		if !ok {
 			continue
@@ -50,8 +52,8 @@ func (q *queue) compute(ctx context.Context, pc *preparedChain) (warm.Change, bo
 		if first.probe {
 			change.If = tiering.IfVersion(math.MaxInt64)
 		}
+		pc.sent = pc.all
 		for _, m := range pc.all {
-			pc.add(m, base{})
 			change.Rows = append(append(change.Rows, m.row), m.more...)
 		}
 		return change, true

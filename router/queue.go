@@ -57,26 +57,34 @@ type mutation struct {
 	probe    bool
 	probeErr error
 
-	done   chan struct{}
+	// over is closed when the caller need not wait any more: behind result, err and
+	// hotOK, or behind doubt.
+	over   chan struct{}
 	result warm.Result
 	err    error
 	hotOK  bool // whether hot agrees with warm about it
-	// doubt is closed, behind doubtErr, when warm went away under the commit:
-	// how it ended is known once warm is back, and done closed then.
-	doubt    chan struct{}
-	doubtErr error
+	// doubt is set when warm went away under the commit: how it ended is known once
+	// warm is back, and nobody is told.
+	doubt error
 }
 
 type idemName struct{ tenant, key string }
 
 // begin readies m for one round through the queue.
 func (m *mutation) begin() {
-	m.done, m.doubt, m.doubtErr = make(chan struct{}), make(chan struct{}), nil
+	m.over, m.doubt = make(chan struct{}), nil
 }
 
 func (m *mutation) finish(r warm.Result, err error) {
 	m.result, m.err = r, err
-	close(m.done)
+	m.tell()
+}
+
+// tell lets the caller go on, unless it went in doubt.
+func (m *mutation) tell() {
+	if m.doubt == nil {
+		close(m.over)
+	}
 }
 
 // queue is the one line that all writes stand in. It starts a commit when none
@@ -124,7 +132,7 @@ func newQueue(s warm.Store, committers int, timeout time.Duration, rec Recorder)
 	}
 }
 
-// submit puts m in line. Its result comes when m.done is closed, whatever
+// submit puts m in line. Its result comes when m.over is closed, whatever
 // becomes of the caller.
 func (q *queue) submit(m *mutation) error {
 	q.mu.Lock()
@@ -234,7 +242,7 @@ func (q *queue) answer(b *batch) {
 	for i, c := range b.chains {
 		for _, m := range c.decided {
 			m.hotOK = outs[i].agrees
-			close(m.done)
+			m.tell()
 		}
 	}
 }
@@ -246,19 +254,33 @@ func (q *queue) requeue(b *batch) int {
 	for _, c := range b.chains {
 		again = append(again, c.again...)
 	}
-	q.waiting = append(again, q.waiting...)
-	wanted := map[tiering.Key]bool{}
+	if len(again) > 0 {
+		q.waiting = append(again, q.waiting...)
+	}
+	q.keepBases(b)
+	return len(again)
+}
+
+// keepBases keeps what a batch left behind of keys that are waited for. q.mu is
+// held.
+func (q *queue) keepBases(b *batch) {
+	known := false
+	for _, c := range b.chains {
+		delete(q.bases, c.key)
+		known = known || c.base != nil
+	}
+	if !known { // as after puts
+		return
+	}
+	wanted := make(map[tiering.Key]bool, len(q.waiting))
 	for _, m := range q.waiting {
 		wanted[m.key] = true
 	}
 	for _, c := range b.chains {
 		if c.base != nil && wanted[c.key] {
 			q.bases[c.key] = c.base
-		} else {
-			delete(q.bases, c.key)
 		}
 	}
-	return len(again)
 }
 
 // batch is one commit under way.
@@ -321,9 +343,11 @@ func (c *chain) last() *mutation {
 // take fills a batch from the line, in order: one chain a key, plain puts
 // together, or mutations that are computed together. q.mu is held.
 func (q *queue) take() *batch {
-	b := &batch{}
-	chains := map[tiering.Key]*chain{}
+	most := min(len(q.waiting), maxBatchRows)
+	b := &batch{chains: make([]*chain, 0, most)}
+	chains := make(map[tiering.Key]*chain, most)
 	shut := map[tiering.Key]bool{} // keys whose later mutations wait for the next batch
+	room := make([]chain, 0, most) // a chain has a row or more
 	rest := q.waiting[:0:0]
 	for i, m := range q.waiting {
 		if b.rows >= maxBatchRows || b.rows > 0 && b.bytes+m.bytes() > maxBatchBytes {
@@ -338,7 +362,8 @@ func (q *queue) take() *batch {
 			continue
 		}
 		if c == nil {
-			c = &chain{key: m.key, base: q.bases[m.key]}
+			room = append(room, chain{key: m.key, base: q.bases[m.key]})
+			c = &room[len(room)-1]
 			chains[m.key] = c
 			b.chains = append(b.chains, c)
 			q.busy[m.key] = true

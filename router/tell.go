@@ -107,8 +107,8 @@ func (r *core) settleAll(ctx context.Context, outs []outcome) {
 		}
 	}
 	epoch := r.hotEpoch()
-	var steps []hot.Step
-	var told []*outcome // told[i] is whom steps[i] is about
+	steps := make([]hot.Step, 0, len(outs))
+	told := make([]*outcome, 0, len(outs)) // told[i] is whom steps[i] is about
 	for i := range outs {
 		o := &outs[i]
 		if st, ok := r.settling(o, epoch); ok {

@@ -54,7 +54,7 @@ func (r *Router) commit(ctx context.Context, p *policy, m *mutation) (*tiering.R
 		default:
 			return r.receipt(ctx, p, m, m.hotOK)
 		}
-		m.done, m.doubt = nil, nil
+		m.over, m.doubt = nil, nil
 	}
 }
 
@@ -87,10 +87,8 @@ func (r *core) once(ctx context.Context, p *policy, m *mutation) error {
 		return err
 	}
 	select {
-	case <-m.done:
-		return nil
-	case <-m.doubt:
-		return m.doubtErr
+	case <-m.over:
+		return m.doubt
 	case <-ctx.Done():
 		return ctx.Err()
 	}
