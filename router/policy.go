@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/santhosh-tekuri/jsonschema/v6"
@@ -147,7 +148,15 @@ type policyCache struct {
 
 type cachedPolicy struct {
 	*policy
-	read time.Time
+	read    time.Time
+	renewed *atomic.Bool // somebody has set out to read it again
+}
+
+// serves reports whether p may be used at now. At half of its age the one who asks
+// first is to read it again: were it old to all at once, every writer would.
+func (p cachedPolicy) serves(now time.Time, ttl time.Duration) bool {
+	age := now.Sub(p.read)
+	return age < ttl/2 || age < ttl && !p.renewed.CompareAndSwap(false, true)
 }
 
 // maxPolicies bounds the cache; over it, it starts anew.
@@ -170,7 +179,7 @@ func (c *policyCache) put(k tiering.Key, p *policy, now time.Time, gen uint64) {
 	if c.m == nil || len(c.m) >= maxPolicies {
 		c.m = map[tiering.Key]cachedPolicy{}
 	}
-	c.m[k] = cachedPolicy{p, now}
+	c.m[k] = cachedPolicy{p, now, new(atomic.Bool)}
 }
 
 func (c *policyCache) forget(k tiering.Key) {
@@ -208,7 +217,7 @@ func (r *core) policyOf(ctx context.Context, tenant, ns string) (*policy, error)
 	}
 	k := policyKey(tenant, ns)
 	cached, ok, gen := r.policies.get(k)
-	if ok && r.Clock().Sub(cached.read) < r.PolicyTTL {
+	if ok && cached.serves(r.Clock(), r.PolicyTTL) {
 		return cached.policy, nil
 	}
 	p, err := r.loadPolicy(ctx, k)

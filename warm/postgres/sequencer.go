@@ -49,6 +49,12 @@ func (s *Store) sequence(ctx context.Context) (moved int64, err error) {
 		s.published(last)
 		return 0, nil
 	}
+	return s.sequenceNow(ctx)
+}
+
+// sequenceNow is sequence without a look whether anything is there: after a commit
+// of this daemon's there is, unless another was first.
+func (s *Store) sequenceNow(ctx context.Context) (moved int64, err error) {
 	return s.sequenceBy(ctx, (*txn).moveOutbox)
 }
 
@@ -110,13 +116,15 @@ func (s *Store) runSequencer() {
 	timer := time.NewTimer(sequencePoll)
 	defer timer.Stop()
 	for {
+		step := s.sequence
 		select {
 		case <-s.closing:
 			return
 		case <-s.commits:
+			step = s.sequenceNow
 		case <-timer.C:
 		}
-		n, err := s.sequence(ctx)
+		n, err := step(ctx)
 		pause := sequencePoll
 		if err == nil && n == sequenceStep {
 			pause = 0
