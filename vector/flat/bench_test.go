@@ -1,7 +1,6 @@
 package flat_test
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -16,25 +15,6 @@ import (
 	"github.com/tierd/tierd/vector/vectortest"
 )
 
-// still is a source that has what it has.
-type still []vector.Item
-
-func (s still) Now(context.Context) (time.Time, error) { return time.Unix(2e9, 0), nil }
-
-func (s still) After(_ context.Context, after tiering.Key, limit int) ([]vector.Item, error) {
-	from, found := slices.BinarySearchFunc(s, after, func(it vector.Item, k tiering.Key) int { return it.Key.Compare(k) })
-	if found {
-		from++
-	}
-	return s[from:min(from+limit, len(s))], nil
-}
-
-func (s still) Of(context.Context, []tiering.Key) ([]vector.Item, error) { return nil, nil }
-
-func (s still) Changed(context.Context, int64) ([]tiering.Key, int64, bool, error) {
-	return nil, 0, true, nil
-}
-
 const benchDims, benchSpace = 384, "bench:384"
 
 var benchScope = vector.Scope{Tenant: "acme", Namespaces: []string{"mind"}}
@@ -44,12 +24,7 @@ func filled(tb testing.TB, n int) (x *flat.Index, vectors, queries [][]float32) 
 	tb.Helper()
 	vectors = vectortest.Clustered(rand.New(rand.NewPCG(uint64(n), 1)), n+200, benchDims)
 	vectors, queries = vectors[:n:n], vectors[n:]
-	items := make(still, n)
-	for i, v := range vectors {
-		items[i] = vector.Item{Key: tiering.Key{Tenant: "acme", Namespace: "mind", ID: fmt.Sprintf("%06d", i)}, Version: 1,
-			Entry: tiering.MemoryEntry{Vectors: []tiering.MemoryVector{{Space: benchSpace, Vector: v}}}}
-	}
-	x, err := flat.Open(tb.Context(), items, nil)
+	x, err := flat.Open(tb.Context(), vectortest.StillOf(vectors, "acme", "mind", benchSpace), nil)
 	if err != nil {
 		tb.Fatal(err)
 	}

@@ -1,49 +1,21 @@
 package pgvector_test
 
 import (
-	"context"
-	"fmt"
 	"runtime"
-	"slices"
 	"syscall"
 	"testing"
 	"time"
 
-	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/vector"
 	"github.com/tierd/tierd/vector/flat"
 	"github.com/tierd/tierd/vector/vectortest"
 )
 
-// still is a source of an index in process that has what it has.
-type still []vector.Item
-
-func (s still) Now(context.Context) (time.Time, error) { return time.Unix(2e9, 0), nil }
-
-func (s still) After(_ context.Context, after tiering.Key, limit int) ([]vector.Item, error) {
-	from, found := slices.BinarySearchFunc(s, after, func(it vector.Item, k tiering.Key) int { return it.Key.Compare(k) })
-	if found {
-		from++
-	}
-	return s[from:min(from+limit, len(s))], nil
-}
-
-func (s still) Of(context.Context, []tiering.Key) ([]vector.Item, error) { return nil, nil }
-
-func (s still) Changed(context.Context, int64) ([]tiering.Key, int64, bool, error) {
-	return nil, 0, true, nil
-}
-
 // besideFlat lets both indexes search the same vectors by turns, the one in
 // process on one thread.
 func besideFlat(b *testing.B, x vector.Index, vectors, queries [][]float32) {
 	b.Helper()
-	items := make(still, len(vectors))
-	for i, v := range vectors {
-		items[i] = vector.Item{Key: tiering.Key{Tenant: "acme", Namespace: "mind", ID: fmt.Sprintf("%06d", i)}, Version: 1,
-			Entry: tiering.MemoryEntry{Vectors: []tiering.MemoryVector{{Space: benchSpace, Vector: v}}}}
-	}
-	local, err := flat.Open(b.Context(), items, nil)
+	local, err := flat.Open(b.Context(), vectortest.StillOf(vectors, "acme", "mind", benchSpace), nil)
 	if err != nil {
 		b.Fatal(err)
 	}
