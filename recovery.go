@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/tierd/tierd/cold"
@@ -195,7 +196,7 @@ type DrillOptions struct {
 	From string
 	// Scratch is the folder in which a store is made for as long as it takes;
 	// "" is the system's for temporary files. It takes about as much room as
-	// the warm store.
+	// the warm store. What a drill that was killed has left there is removed.
 	Scratch string
 	// Progress is told how many bytes of how many were read. It may be called
 	// from many goroutines.
@@ -217,19 +218,48 @@ func Drill(ctx context.Context, c Config, o DrillOptions) (r *lifecycle.DrillRep
 	return r, err
 }
 
+// The scratch store of a drill, in a folder of its own.
+const (
+	scratchFolder = "tierd-drill-"
+	scratchFile   = "scratch.db"
+)
+
 func drill(ctx context.Context, e *lifecycle.Engine, o DrillOptions) (r *lifecycle.DrillReport, err error) {
 	from, err := copyNamed(o.From)
 	if err != nil {
 		return nil, err
 	}
-	folder, err := os.MkdirTemp(o.Scratch, "tierd-drill-")
+	if err := removeAbandoned(o.Scratch); err != nil {
+		return nil, fmt.Errorf("remove what a drill that was killed has left: %w", err)
+	}
+	folder, err := os.MkdirTemp(o.Scratch, scratchFolder)
 	if err != nil {
 		return nil, fmt.Errorf("make a folder for the scratch store: %w", err)
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(folder)) }()
 	return e.Drill(ctx, lifecycle.DrillOptions{From: from, Progress: o.Progress, Open: func(ctx context.Context) (warm.Store, error) {
-		return sqlite.Open(ctx, filepath.Join(folder, "scratch.db"), &sqlite.Options{Restore: true})
+		return sqlite.Open(ctx, filepath.Join(folder, scratchFile), &sqlite.Options{Restore: true})
 	}})
+}
+
+// removeAbandoned removes the scratch stores of drills that were killed. Those of
+// drills that run, and of other users, stay.
+func removeAbandoned(scratch string) error {
+	if scratch == "" {
+		scratch = os.TempDir()
+	}
+	entries, err := os.ReadDir(scratch)
+	if err != nil {
+		return err
+	}
+	var errs []error
+	for _, e := range entries {
+		folder := filepath.Join(scratch, e.Name())
+		if e.IsDir() && strings.HasPrefix(e.Name(), scratchFolder) && sqlite.Abandoned(filepath.Join(folder, scratchFile)) {
+			errs = append(errs, os.RemoveAll(folder))
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // withEngine opens the warm and cold tiers that c names for fn.

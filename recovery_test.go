@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -16,6 +17,7 @@ import (
 	"github.com/tierd/tierd"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
+	"github.com/tierd/tierd/warm/sqlite"
 )
 
 // TestRecovery: what a node archived comes back from one bucket alone, and
@@ -182,5 +184,51 @@ func TestAnEmptyStoreBesideFullBucketsIsRefused(t *testing.T) {
 	n = open(t, tierd.Config{Data: dir})
 	if d, err := n.Get(ctx, "prefs", "ada", nil); err != nil || string(d.Body) != `{"n":1}` {
 		t.Fatalf("after the rebuild: %+v, %v", d, err)
+	}
+}
+
+// TestADrillRemovesWhatKilledOnesLeft, and nothing that is in use or is no drill's.
+func TestADrillRemovesWhatKilledOnesLeft(t *testing.T) {
+	n := open(t, tierd.Config{Data: t.TempDir()})
+	if _, err := n.Put(t.Context(), "prefs", "ada", []byte(`{}`), nil); err != nil {
+		t.Fatal(err)
+	}
+	if err := n.Archive(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	scratch := t.TempDir()
+	stays := []string{"a-folder-of-others", "tierd-drill-that-runs", "tierd-drill-without-a-store"}
+	for _, name := range append(stays, "tierd-drill-that-was-killed") {
+		if err := os.Mkdir(filepath.Join(scratch, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	store := func(folder string) *sqlite.Store {
+		s, err := sqlite.Open(t.Context(), filepath.Join(scratch, folder, "scratch.db"), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return s
+	}
+	for _, dead := range []string{"a-folder-of-others", "tierd-drill-that-was-killed"} {
+		if err := store(dead).Close(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	running := store("tierd-drill-that-runs")
+	defer running.Close()
+	if r, err := n.Drill(t.Context(), tierd.DrillOptions{From: "primary", Scratch: scratch}); err != nil || !r.Sound() {
+		t.Errorf("drill: %+v, %v", r, err)
+	}
+	entries, err := os.ReadDir(scratch)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var left []string
+	for _, e := range entries {
+		left = append(left, e.Name())
+	}
+	if !slices.Equal(left, stays) {
+		t.Errorf("there are %q, want %q", left, stays)
 	}
 }

@@ -19,7 +19,7 @@ type drillCommand struct {
 
 func (*drillCommand) Help() string {
 	return "A backup that was never restored is a hope. This restores one, and compares the version and the digest of every document that was archived with what stands. " +
-		"Nothing is left behind. The exit code is 1 when something did not come back.\n\n" +
+		"Nothing is left behind; what a drill that was killed has left in the same place is removed. The exit code is 1 when something did not come back.\n\n" +
 		examples("tierd drill --from backup")
 }
 

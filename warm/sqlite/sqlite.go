@@ -16,7 +16,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"path/filepath"
 	"slices"
 	"sync"
 	"sync/atomic"
@@ -101,7 +100,7 @@ func (s *Store) open(ctx context.Context) (err error) {
 			err = errors.Join(err, free())
 		}
 	}()
-	if s.lock, err = lockFile(filepath.Join(filepath.Dir(s.path), filepath.Base(s.path)+".LOCK")); err != nil {
+	if s.lock, err = lockFile(lockPath(s.path)); err != nil {
 		return err
 	}
 	release = append(release, s.lock.Close)
