@@ -25,7 +25,7 @@ func FuzzWatch(f *testing.F) {
 		o.As = func(tiering.Principal) tiering.Service { return once }
 	}).Handler()
 	f.Fuzz(func(t *testing.T, query, last, id, kind, key, user string, data []byte) {
-		if !json.Valid(data) || !utf8.ValidString(id+kind+key+user+string(data)) {
+		if !json.Valid(data) || slices.ContainsFunc([]string{id, kind, key, user, string(data)}, func(s string) bool { return !utf8.ValidString(s) }) {
 			return // no document, and no name of one
 		}
 		once.event = tiering.Event{ID: id, Type: kind, Key: key, User: user, Data: data}
