@@ -54,11 +54,11 @@ test: ## Start Redis, PostgreSQL and S3 servers and run all tests with the race 
 	$(if $(WHOLE),wait $$unraced &&) exit $$raced
 
 .PHONY: quick
-quick: ## Run all tests without the race detector, cached
+quick: ## Run all tests without the race detector, cached; those of servers where the environment names some
 	LIFECYCLE_SEQUENCES=60 $(GO) test -timeout=5m $(PKG)
 
 .PHONY: race
-race: ## Run the tests with the race detector on 1, 2 and 4 processors
+race: ## Run the tests with the race detector on 1, 2 and 4 processors; those of servers where the environment names some
 	$(GO) test $(RACE) -count=1 -cpu=1,2,4 -timeout=40m -p=$(P) $(PKG)
 
 .PHONY: failover
@@ -78,7 +78,7 @@ torture-histories: ## Check 2,000 histories of one key each with porcupine, embe
 	HISTORIES=2000 GO=$(GO) scripts/test -count=1 -timeout=4h -v -run='^(TestOneKeyIsLinearizable|TestLinearizabilityCheckSeesNaiveStores)$$' ./router
 
 .PHONY: torture-sequences
-torture-sequences: ## Run 10,000 random sequences of all that callers ask for over a daemon that is killed, embedded and on servers
+torture-sequences: ## Run 10,000 random sequences of all that callers ask for over a daemon that is killed, embedded and on servers (SEQUENCES=100)
 	SEQUENCES='$(or $(SEQUENCES),10000)' GO=$(GO) scripts/test -count=1 -timeout=8h -v -run='^TestSequences$$' ./internal/torture
 
 .PHONY: torture-lifecycle
@@ -86,7 +86,7 @@ torture-lifecycle: ## Run 10,000 random sequences of everything that befalls doc
 	LIFECYCLE_SEQUENCES=10000 $(GO) test -count=1 -timeout=4h -v -run='^TestMachine$$' ./tiering/lifecycle
 
 .PHONY: fuzz
-fuzz: ## Run every fuzz target for FUZZTIME (10s)
+fuzz: ## Run every fuzz target for a while (FUZZTIME=10s, PKG=./cold)
 	GO=$(GO) scripts/fuzz $(FUZZTIME) $(PKG)
 
 .PHONY: bench

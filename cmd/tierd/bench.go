@@ -21,9 +21,9 @@ type benchCommand struct {
 
 func (*benchCommand) Help() string {
 	return "Measures your Redis, PostgreSQL and buckets, or the embedded tiers, one after the other in this process: what one would write by hand (a cache, then a database, and for article an object a version), " +
-		"the raw floors (a row, an object), and tierd, with its archive at work. Ratios are of turns that were taken side by side; they travel better than the rest. " +
+		"the raw floors (a row, an object), and tierd, with its archive at work. Each figure comes from two turns: rate and latencies are those of the faster one, a ratio is the average of turns that ran side by side. Ratios travel better than the rest. " +
 		"The last column is what the field expects of such a tier.\n\n" +
-		"It works in a schema, a prefix and a folder of its own, whose names begin with bench_, and removes them, also after Ctrl-C. Your documents are not touched, and a daemon may run; what else the machine does is measured too. " +
+		"It works in a schema, a prefix and a folder of its own, whose names begin with bench_, and removes them, also after Ctrl-C. Your documents are not touched, and a daemon may run, also one on the folder of --data; what else the machine does is measured too. " +
 		"In all it takes about 30 times --for, and some seconds.\n\n" +
 		examples("tierd bench", "tierd bench --writers 4 --json")
 }
