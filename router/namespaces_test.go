@@ -143,6 +143,38 @@ func TestStalePolicyIsNotKept(t *testing.T) {
 	}
 }
 
+// Half way to the end of its age a policy is read again by whoever asks first, and
+// serves the others meanwhile; once it is old it serves nobody.
+func TestPolicyIsReadAgainByOne(t *testing.T) {
+	var c policyCache
+	k := policyKey(tiering.DefaultTenant, space)
+	began, ttl := time.Unix(1000, 0), time.Second
+	for _, ask := range []struct {
+		name         string
+		at           time.Duration
+		asked, serve int
+	}{
+		{"new", 0, 3, 3},
+		{"in its first half", ttl/2 - 1, 3, 3},
+		{"in its second half", ttl / 2, 3, 2},
+		{"just before its end", ttl - 1, 3, 3},
+		{"old", ttl, 3, 0},
+	} {
+		if ask.at == 0 {
+			c.put(k, &policy{known: true}, began, 0)
+		}
+		served := 0
+		for range ask.asked {
+			if p, ok, _ := c.get(k); ok && p.serves(began.Add(ask.at), ttl) {
+				served++
+			}
+		}
+		if served != ask.serve {
+			t.Errorf("%s it serves %d of %d, want %d", ask.name, served, ask.asked, ask.serve)
+		}
+	}
+}
+
 // A namespace that another node made a moment ago is not taken for absent by
 // an acknowledged delete, a touch or a rollback.
 func TestNamespaceOfAnotherNode(t *testing.T) {
