@@ -183,7 +183,13 @@ func benchContestants(b *testing.B) []*contestant {
 	if _, err := s.writers.Exec(ctx, bareTables); err != nil {
 		b.Fatal(err)
 	}
-	if _, err := s.EnsureNamespace(ctx, warm.Namespace{Tenant: "acme", Name: "bench", Kind: tiering.KindState, Class: tiering.ClassPersistent}); err != nil {
+	for _, name := range []string{"bench", "inside"} {
+		if _, err := s.EnsureNamespace(ctx, warm.Namespace{Tenant: "acme", Name: name, Kind: tiering.KindState, Class: tiering.ClassPersistent}); err != nil {
+			b.Fatal(err)
+		}
+	}
+	// Documents of it are projected in their commits, as where there is an index.
+	if _, err := s.writers.Exec(ctx, `UPDATE namespace SET indexed = true WHERE name = 'inside'`); err != nil {
 		b.Fatal(err)
 	}
 	plain, err := s.pool(ctx, 32, nil)
@@ -207,6 +213,13 @@ func benchContestants(b *testing.B) []*contestant {
 		}).write},
 		{name: "bytes", write: newBenchQueue(s, false, s.commitBench).write},
 		{name: "query", write: newBenchQueue(s, true, s.commitBench).write, settle: s.Project},
+		{name: "query in the commit", write: newBenchQueue(s, true, func(changes []warm.Change) error {
+			inside := slices.Clone(changes) // the queue knows its own keys
+			for i := range inside {
+				inside[i].Key.Namespace = "inside"
+			}
+			return s.commitBench(inside)
+		}).write},
 	}
 	names := map[nsKey]spaceID{}
 	for _, a := range ablations {
