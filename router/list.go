@@ -47,7 +47,7 @@ func (r *Router) list(ctx context.Context, ns string, o tiering.ListOptions) (*t
 	if err != nil {
 		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 	}
-	page := &tiering.Page{Items: []tiering.Item{}}
+	page := &tiering.Page{Items: make([]tiering.Item, 0, len(rows))}
 	if len(rows) > limit {
 		rows = rows[:limit]
 		page.NextCursor = warm.EncodeIDCursor(l.Hash(), rows[limit-1].Head.Key.ID)
@@ -120,7 +120,7 @@ func (r *Router) query(ctx context.Context, ns string, q tiering.Query) (*tierin
 	if err != nil {
 		return nil, tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 	}
-	page := &tiering.Page{Items: []tiering.Item{}, NextCursor: next}
+	page := &tiering.Page{Items: make([]tiering.Item, 0, len(rows)), NextCursor: next}
 	for _, cur := range rows {
 		page.Items = append(page.Items, item(cur, true))
 	}

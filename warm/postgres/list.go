@@ -58,6 +58,7 @@ type scan struct {
 	spans             []span
 	user              string
 	after             string
+	most              int    // rows that the caller takes at most; 0: nobody knows
 	bodies            bool   // version rows' bytes
 	projections       bool   // also what stays of demoted documents
 	where             string // more, with its arguments behind the others
@@ -75,13 +76,25 @@ type scanned struct {
 }
 
 // scanPage is how many rows one statement of a scan reads: no statement runs
-// for as long as a namespace is large, and no more is read ahead than that.
-const scanPage = 500
+// for as long as a namespace is large, and no more is read ahead than that. Of heads
+// alone the largest page of a list is one statement.
+const (
+	scanPage  = 500
+	headsPage = 1001
+)
+
+// atOnce is how many rows a statement of sc reads at most.
+func (sc *scan) atOnce() int {
+	if sc.bodies || sc.projections {
+		return scanPage
+	}
+	return headsPage
+}
 
 // live calls each for the live documents of sc, in id order, until it returns
-// false. A page holds at most first rows at the start, scanPage later.
+// false. A page holds at most first rows at the start, as many as one may later.
 func (s *Store) live(ctx context.Context, sc scan, first int, each func(scanned, time.Time) (more bool, err error)) error {
-	size := min(max(first, 1), scanPage)
+	size, seen := min(max(first, 1), sc.atOnce()), 0
 	for _, sp := range sc.spans {
 		from, open := sp.from, false // open: the first id is not in it
 		if after := []byte(sc.after); bytes.Compare(after, from) >= 0 {
@@ -100,7 +113,10 @@ func (s *Store) live(ctx context.Context, sc scan, first int, each func(scanned,
 			if len(page) < size {
 				break
 			}
-			from, open, size = []byte(page[len(page)-1].head.Key.ID), true, scanPage
+			from, open, size = []byte(page[len(page)-1].head.Key.ID), true, sc.atOnce()
+			if seen += len(page); sc.most > 0 {
+				size = max(1, min(size, sc.most-seen))
+			}
 		}
 	}
 	return nil
@@ -111,10 +127,17 @@ func (s *Store) page(ctx context.Context, sc *scan, from []byte, open bool, to [
 	sql, args := s.pageQuery(sc, from, open, to, size)
 	err = s.read(ctx, func(c querier) error {
 		out = nil
+		into := newScanRow()
 		return each(ctx, c, sql, args, func(row pgx.Rows) error {
-			r, at, err := s.scanned(sc, row)
+			if err := row.Scan(into.into...); err != nil {
+				return err
+			}
+			r, at := s.scanned(sc, into)
+			if out == nil {
+				out = make([]scanned, 0, size)
+			}
 			out, now = append(out, r), at
-			return err
+			return nil
 		})
 	})
 	return out, now, err
@@ -173,28 +196,39 @@ func renumber(text string, args []any, arg func(any) string) string {
 	return out.String() + text
 }
 
-func (s *Store) scanned(sc *scan, row pgx.Rows) (out scanned, now time.Time, err error) {
-	var at int64
-	var id, body, kept []byte
-	var h headRow
-	var coding, keptCoding *int16
-	var projected *int64
-	var doc *string
-	if err := row.Scan(append(append([]any{&at, &id}, h.into()...), &coding, &body, &out.nid, &projected, &keptCoding, &kept, &doc)...); err != nil {
-		return out, now, err
+// scanRow receives the rows of a scan, one after the other.
+type scanRow struct {
+	at               int64
+	head             headRow
+	id, body, kept   []byte
+	coding, keptCode *int16
+	nid              int32
+	projected        *int64 // the version that the projection is of
+	doc              *string
+	into             []any
+}
+
+func newScanRow() *scanRow {
+	r := &scanRow{}
+	r.into = append(append([]any{&r.at, &r.id}, r.head.into()...), &r.coding, &r.body, &r.nid, &r.projected, &r.keptCode, &r.kept, &r.doc)
+	return r
+}
+
+// scanned is what r says. Nothing of it is overwritten by the next row.
+func (s *Store) scanned(sc *scan, r *scanRow) (out scanned, now time.Time) {
+	out.entry = r.head.entry(tiering.Key{Tenant: sc.tenant, Namespace: sc.namespace, ID: string(r.id)})
+	if r.coding != nil {
+		out.body, out.stored = s.unpack(r.body, *r.coding), packed{r.body, *r.coding}
 	}
-	out.entry = h.entry(tiering.Key{Tenant: sc.tenant, Namespace: sc.namespace, ID: string(id)})
-	if coding != nil {
-		out.body, out.stored = s.unpack(body, *coding), packed{body, *coding}
-	}
-	out.bare = out.head.InWarm && out.query && (projected == nil || *projected != out.head.Version)
+	out.nid = r.nid
+	out.bare = out.head.InWarm && out.query && (r.projected == nil || *r.projected != out.head.Version)
 	switch {
-	case doc != nil:
-		out.projection = []byte(*doc)
-	case keptCoding != nil && kept != nil:
-		out.projection = s.unpack(kept, *keptCoding)
+	case r.doc != nil:
+		out.projection = []byte(*r.doc)
+	case r.keptCode != nil && r.kept != nil:
+		out.projection = s.unpack(r.kept, *r.keptCode)
 	}
-	return out, column.Time(at), nil
+	return out, column.Time(r.at)
 }
 
 // List implements warm.Reader.
@@ -202,8 +236,11 @@ func (s *Store) List(ctx context.Context, l warm.List) (out []warm.Current, err 
 	if l.Limit <= 0 {
 		return nil, nil
 	}
-	sc := scan{tenant: l.Tenant, namespace: l.Namespace, spans: spans(l.Prefix, l.Prefixes), user: l.User, after: l.After, bodies: l.Bodies}
+	sc := scan{tenant: l.Tenant, namespace: l.Namespace, spans: spans(l.Prefix, l.Prefixes), user: l.User, after: l.After, most: l.Limit, bodies: l.Bodies}
 	err = s.live(ctx, sc, l.Limit, func(row scanned, now time.Time) (bool, error) {
+		if out == nil {
+			out = make([]warm.Current, 0, l.Limit)
+		}
 		out = append(out, warm.Current{Head: row.head, Body: row.body, Now: now})
 		return len(out) < l.Limit, nil
 	})

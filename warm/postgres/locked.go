@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgtype/zeronull"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
@@ -16,13 +17,14 @@ import (
 // headColumns are read by headRow.scan, in this order.
 const headColumns = `h.kid, h.op, h.version, h.revision, h.created, h.updated, h.expires, h.ttl, h.accessed, h.size, h.flags, h.digest, h.owner, h.due`
 
-// headRow receives headColumns.
+// headRow receives headColumns. NULL is the zero value: a pointer would be an allocation
+// for each column of each row.
 type headRow struct {
-	kid, version, revision, created, updated, expires, ttl, accessed, size *int64
-	due                                                                    *int64
-	op, flags                                                              *int16
+	kid, version, revision, created, updated, expires, ttl, accessed, size zeronull.Int8
+	due                                                                    zeronull.Int8
+	op, flags                                                              zeronull.Int2
 	digest                                                                 []byte
-	owner                                                                  *string
+	owner                                                                  zeronull.Text
 }
 
 // into are the places to scan to. Every column may be NULL, as in an outer join.
@@ -32,24 +34,21 @@ func (r *headRow) into() []any {
 
 // entry is what the row says; a missing row and a placeholder are no head.
 func (r *headRow) entry(key tiering.Key) entry {
-	if r.kid == nil {
+	if r.kid == 0 {
 		return entry{}
 	}
-	e := entry{kid: *r.kid}
-	if r.due != nil {
-		e.due = *r.due
-	}
-	if *r.version == 0 {
+	e := entry{kid: int64(r.kid), due: int64(r.due)}
+	if r.version == 0 {
 		return e
 	}
-	f := *r.flags
+	f := int16(r.flags)
 	e.stood = true
 	e.query = f&column.FlagQuery != 0
 	e.head = warm.Head{
-		Key: key, Op: tiering.Op(*r.op), Version: *r.version, Revision: *r.revision,
-		CreatedAt: column.Time(*r.created), UpdatedAt: column.Time(*r.updated), ExpiresAt: column.Time(*r.expires),
-		TTL: time.Duration(*r.ttl) * time.Microsecond, AccessedAt: column.Time(*r.accessed),
-		Size: *r.size, User: *r.owner, Pinned: f&column.FlagPinned != 0, InWarm: f&column.FlagInWarm != 0,
+		Key: key, Op: tiering.Op(r.op), Version: int64(r.version), Revision: int64(r.revision),
+		CreatedAt: column.Time(int64(r.created)), UpdatedAt: column.Time(int64(r.updated)), ExpiresAt: column.Time(int64(r.expires)),
+		TTL: time.Duration(r.ttl) * time.Microsecond, AccessedAt: column.Time(int64(r.accessed)),
+		Size: int64(r.size), User: string(r.owner), Pinned: f&column.FlagPinned != 0, InWarm: f&column.FlagInWarm != 0,
 	}
 	copy(e.head.Digest[:], r.digest)
 	return e

@@ -91,9 +91,9 @@ func (s *Store) memories(ctx context.Context, q querier, from string, args ...an
 		}
 		k.ID = string(id)
 		m, err := r.memory()
-		if _, twice := at[*h.kid]; !twice {
-			at[*h.kid] = len(out)
-			kids = append(kids, *h.kid)
+		if _, twice := at[int64(h.kid)]; !twice {
+			at[int64(h.kid)] = len(out)
+			kids = append(kids, int64(h.kid))
 			out = append(out, warm.IndexedMemory{Key: k, Head: h.entry(k).head, Entry: m})
 		}
 		return err

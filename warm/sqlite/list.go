@@ -150,6 +150,9 @@ func (s *Store) List(ctx context.Context, l warm.List) (out []warm.Current, err 
 	sc := scan{tenant: l.Tenant, namespace: l.Namespace, prefix: l.Prefix, prefixes: l.Prefixes, user: l.User, after: l.After, bodies: l.Bodies}
 	err = s.reader(ctx, func(c *conn) error {
 		return s.live(ctx, c, sc, now, func(row scanned) (bool, error) {
+			if out == nil {
+				out = make([]warm.Current, 0, l.Limit)
+			}
 			out = append(out, warm.Current{Head: row.head, Body: row.body, Now: now})
 			return len(out) < l.Limit, nil
 		})
