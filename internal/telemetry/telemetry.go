@@ -13,6 +13,7 @@ package telemetry
 import (
 	"fmt"
 	"net/http"
+	"regexp"
 
 	"github.com/prometheus/client_golang/prometheus"
 	"github.com/prometheus/client_golang/prometheus/collectors"
@@ -54,7 +55,9 @@ func New(o Options) (*Telemetry, error) {
 	cs := append(t.m.all(), buildInfo(o.Version))
 	if !o.NoRuntime {
 		cs = append(cs,
-			collectors.NewGoCollector(),
+			// What the last collection left in the heap: the other sizes of the heap
+			// move with the collector's phase.
+			collectors.NewGoCollector(collectors.WithGoCollectorRuntimeMetrics(collectors.GoRuntimeMetricsRule{Matcher: regexp.MustCompile(`^/gc/heap/live:bytes$`)})),
 			collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}),
 		)
 	}

@@ -14,7 +14,8 @@ import (
 
 // vitals are what a daemon holds.
 type vitals struct {
-	resident                             float64 // MB
+	live                                 float64 // MB: what the last collection left in the heap
+	own                                  float64 // MB: resident, without pages of files, which are the binary's
 	goroutines, descriptors, connections int
 	lag                                  time.Duration // the age of the oldest change that is not archived
 }
@@ -58,17 +59,35 @@ func (s *soak) vitals() (v vitals, err error) {
 			}
 		}
 	}
-	v.resident = found["process_resident_memory_bytes"] / 1e6
+	v.live = found["go_gc_heap_live_bytes"] / 1e6
 	v.goroutines, v.descriptors = int(found["go_goroutines"]), int(found["process_open_fds"])
 	v.lag = time.Duration(found["tierd_archive_lag_seconds"] * float64(time.Second))
 	if err := lines.Err(); err != nil {
 		return v, err
 	}
-	if v.resident == 0 || v.goroutines == 0 || v.descriptors == 0 {
+	if v.live == 0 || v.goroutines == 0 || v.descriptors == 0 {
 		return v, errors.New("the metrics of the process are missing")
+	}
+	if v.own, err = ownMemory(s.daemon.Process()); err != nil {
+		return v, err
 	}
 	v.connections, err = connections(s.daemon.Process())
 	return v, err
+}
+
+// ownMemory is the resident memory of a process that no file lies behind, in MB.
+func ownMemory(pid int) (float64, error) {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return 0, err
+	}
+	_, after, _ := strings.Cut(string(status), "RssAnon:")
+	kb, _, ok := strings.Cut(strings.TrimSpace(after), " kB")
+	if !ok {
+		return 0, errors.New("the system does not say how much memory is the process's own")
+	}
+	n, err := strconv.ParseFloat(kb, 64)
+	return n * 1024 / 1e6, err
 }
 
 // connections counts the sockets of a process.
