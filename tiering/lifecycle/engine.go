@@ -318,10 +318,16 @@ func sleep(ctx context.Context, d time.Duration) bool {
 	}
 }
 
-// trim keeps the feed, idempotency results and batch ids to their age.
+// trim keeps the feed, idempotency results and batch ids to their age, on a clock
+// that did not jump: what is gone was a promise to callers who may come yet.
 func (e *Engine) trim(ctx context.Context, _ warm.Lease) (time.Duration, error) {
-	now, err := e.Warm.Now(ctx)
-	if err != nil {
+	now, ok, err := e.trustedNow(ctx)
+	if err != nil || !ok {
+		return trimEvery, err
+	}
+	// The archiver has a position once its first segment is finished, and that may be
+	// long after the first commit: until then it holds all of the feed.
+	if err := e.Warm.SetPosition(ctx, ArchiveReader, 0); err != nil {
 		return 0, err
 	}
 	return trimEvery, e.Warm.TrimFeed(ctx, now.Add(-e.FeedAge))

@@ -19,6 +19,11 @@ func (e *Engine) ReplicateOnce(ctx context.Context) (time.Duration, error) {
 	return e.underLease(ctx, "replicate", e.replicate)
 }
 
+// TrimOnce is one step of the worker that trims the feed.
+func (e *Engine) TrimOnce(ctx context.Context) (time.Duration, error) {
+	return e.underLease(ctx, "trim", e.trim)
+}
+
 // Mergeable picks runs of small segments below a size, as a merge does.
 func Mergeable(segments []tiering.SegmentInfo, count int, below int64) [][]tiering.SegmentInfo {
 	return mergeable(segments, count,
