@@ -264,13 +264,44 @@ func (e *Engine) sampleCopies(ctx context.Context, _ warm.Lease) (time.Duration,
 	return 0, e.sampleOne(ctx)
 }
 
-// lookAt puts both copies of a segment right.
+// lookAt puts both copies of a segment right. One of which no sound copy is left is
+// parked, and no error: nobody else is to wait for it.
 func (e *Engine) lookAt(ctx context.Context, name string) error {
 	s, ok, err := e.Warm.Segment(ctx, name)
-	if err != nil || !ok || s.State != tiering.SegmentFinished {
+	if err != nil {
 		return err
 	}
-	return e.restoreCopies(ctx, &s)
+	if ok && s.State == tiering.SegmentFinished {
+		err = e.restoreCopies(ctx, &s)
+	}
+	if tiering.CodeOf(err) == tiering.CodeCorrupt {
+		e.park(moveVerify, name, parkAfter, err)
+		return nil
+	}
+	if err == nil {
+		e.unpark(moveVerify, name)
+	}
+	return err
+}
+
+// moveVerify names a segment whose copies cannot be put right among parked moves.
+const moveVerify = "verify"
+
+// lookAtLost looks again at segments that the catalog knows no sound copy of, as it
+// does once a bucket answered both times without its objects: its folder was not
+// mounted, or its address was wrong. Nothing reads them by chance, and nothing of them
+// moves. The first one that is still lost ends it: the others have their turns.
+func (e *Engine) lookAtLost(ctx context.Context, names []string) error {
+	for _, i := range rand.Perm(len(names)) {
+		if err := e.lookAt(ctx, names[i]); err != nil {
+			return err
+		}
+		s, ok, err := e.Warm.Segment(ctx, names[i])
+		if err != nil || ok && s.Verified() == 0 {
+			return err
+		}
+	}
+	return nil
 }
 
 // sampleOne reads back one copy of one finished segment. Each copy that the
@@ -278,8 +309,12 @@ func (e *Engine) lookAt(ctx context.Context, name string) error {
 func (e *Engine) sampleOne(ctx context.Context) error {
 	var chosen tiering.SegmentInfo
 	var copied tiering.Copy
+	var lost []string
 	seen := 0
 	err := e.eachSegment(ctx, "", tiering.SegmentFinished, func(s tiering.SegmentInfo) error {
+		if s.Verified() == 0 {
+			lost = append(lost, s.Name)
+		}
 		for _, c := range bothCopies() {
 			if s.Copies[c] != tiering.CopyVerified {
 				continue
@@ -290,6 +325,9 @@ func (e *Engine) sampleOne(ctx context.Context) error {
 		}
 		return nil
 	})
+	if err == nil {
+		err = e.lookAtLost(ctx, lost)
+	}
 	if err != nil || seen == 0 {
 		return err
 	}
@@ -307,5 +345,5 @@ func (e *Engine) sampleOne(ctx context.Context) error {
 		return askErr // collected while it was read
 	}
 	e.Logger.Error("a cold copy is not sound", "segment", chosen.Name, "copy", copied, "err", err)
-	return e.restoreCopies(ctx, &now)
+	return e.lookAt(ctx, chosen.Name)
 }
