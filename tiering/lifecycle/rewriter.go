@@ -1,6 +1,7 @@
 package lifecycle
 
 import (
+	"cmp"
 	"context"
 	"errors"
 
@@ -84,6 +85,13 @@ func (w *rewriter) replace(ctx context.Context, s tiering.SegmentInfo, src *cold
 	}
 	if err := w.Warm.StartSegment(ctx, to); err != nil {
 		return "", err
+	}
+	// The records were read before the intent stood, and the lease above may be another
+	// than the eraser's. While s is there nobody has erased anything of it, and whoever
+	// does from now on finds the intent.
+	if now, ok, err := w.Warm.Segment(ctx, s.Name); err != nil || !ok || now.State != tiering.SegmentFinished {
+		gone := tiering.Errorf(tiering.CodeFenced, "segment %s was rewritten since it was read", s.Name)
+		return "", w.abandon(ctx, to.Name, cmp.Or(err, error(gone)))
 	}
 	errs := w.Archive.WriteBoth(ctx, to.Name, enc.Data)
 	if err := errors.Join(errs[0], errs[1]); err != nil {
