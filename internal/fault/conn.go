@@ -6,6 +6,7 @@ import (
 	"net"
 	"sync"
 	"sync/atomic"
+	"time"
 )
 
 // conn is one client's connection and the proxy's to the server.
@@ -15,7 +16,8 @@ type conn struct {
 	talk           Conversation
 	ending         sync.Once
 	ended          chan struct{} // closed by end
-	falling        atomic.Bool   // the request just sent ends it: no reply passes
+	falling        atomic.Bool   // no reply to the request just sent passes, nor to any other
+	holed          atomic.Bool   // nothing passes any more
 
 	mu      sync.Mutex
 	waiting []string // texts of requests whose replies have not come
@@ -23,7 +25,12 @@ type conn struct {
 
 // requests forwards what the client says until it, or a fault, ends that.
 func (c *conn) requests() {
-	defer func() { _ = c.server.CloseWrite() }() // the client's end is passed on
+	defer func() {
+		_ = c.server.CloseWrite() // the client's end is passed on
+		if c.holed.Load() {
+			c.end(Cut)
+		}
+	}()
 	in := bufio.NewReaderSize(c.client, 64<<10)
 	var text string
 	first := true // the next message begins a request
@@ -41,9 +48,22 @@ func (c *conn) requests() {
 		if !m.Partial && !m.Unasked {
 			// Asked before the server has the whole of it, and so before it can answer.
 			how = c.proxy.ask(Event{Sent, text})
-			c.falling.Store(how != Pass)
+			c.falling.Store(how.silences())
 		}
-		if _, err := c.server.Write(m.Data); c.breaks(how, nil) || err != nil {
+		if c.holed.Load() {
+			how = Hole
+		} else if c.send(c.server, m.Data, how) != nil {
+			return
+		}
+		switch {
+		case how.ends():
+			c.end(how)
+			return
+		case how == Hole:
+			_, _ = io.Copy(io.Discard, in) // until the client has enough of it
+			c.end(Cut)
+			return
+		case how == HalfClose:
 			return
 		}
 	}
@@ -59,15 +79,56 @@ func (c *conn) replies() {
 			<-c.ended
 			return
 		}
+		how := Pass
 		if err == nil && !m.Partial && !m.Unasked {
-			if c.breaks(c.proxy.ask(Event{Reply, c.answered()}), m.Data) {
-				return
-			}
+			how = c.proxy.ask(Event{Reply, c.answered()})
 		}
-		// On an error this is what came before the server ended.
-		if _, wrote := c.client.Write(m.Data); err != nil || wrote != nil {
+		switch {
+		case how == Half:
+			_, _ = c.client.Write(m.Data[:len(m.Data)/2]) // it may have left
+			fallthrough
+		case how.ends():
+			c.end(how)
+			return
+		case how == HalfClose:
+			return
+		case how == Hole:
+			c.holed.Store(true)
+			<-c.ended
 			return
 		}
+		// On an error this is what came before the server ended.
+		if wrote := c.send(c.client, m.Data, how); err != nil || wrote != nil {
+			return
+		}
+	}
+}
+
+// send writes a message as fast as how lets it.
+func (c *conn) send(to *net.TCPConn, data []byte, how Kind) error {
+	switch how {
+	case Slow:
+		c.rest(slowBy)
+	case Drip:
+		for i := range data {
+			if _, err := to.Write(data[i : i+1]); err != nil {
+				return err
+			}
+			c.rest(dripEvery)
+		}
+		return nil
+	}
+	_, err := to.Write(data)
+	return err
+}
+
+// rest waits, unless the connection ends.
+func (c *conn) rest(d time.Duration) {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-c.ended:
 	}
 }
 
@@ -98,18 +159,6 @@ func (c *conn) answered() (text string) {
 		c.waiting = c.waiting[1:]
 	}
 	return text
-}
-
-// breaks does what the script said before a message is passed on to the client, and
-// reports whether that ended the connection.
-func (c *conn) breaks(k Kind, reply []byte) bool {
-	if k == Half {
-		_, _ = c.client.Write(reply[:len(reply)/2]) // it may have left
-	}
-	if k != Pass {
-		c.end(k)
-	}
-	return k != Pass
 }
 
 // end closes both sides, in order or by a reset.

@@ -65,6 +65,19 @@ var streams = []struct {
 		},
 		"", "1",
 	},
+	{
+		"redis", fault.Redis,
+		[]string{
+			"*2\r\n$5\r\nHELLO\r\n$1\r\n3\r\n", "*1\r\n$4\r\nPING\r\n",
+			"*3\r\n$3\r\nSET\r\n$1\r\nk\r\n$6\r\na\r\nb\r\n\r\n", "*2\r\n$3\r\nGET\r\n$0\r\n\r\n", "*1\r\n$4\r\nINFO\r\n",
+		},
+		[]string{"HELLO 3", "PING", "SET k", "GET ", "INFO"},
+		[]string{
+			"%2\r\n+server\r\n$5\r\nredis\r\n+proto\r\n:3\r\n", "+PONG\r\n", ">2\r\n+invalidate\r\n*1\r\n$1\r\nk\r\n",
+			"|1\r\n+ttl\r\n:3\r\n*3\r\n$-1\r\n*0\r\n$4\r\n\r\n\r\n\r\n", "_\r\n", "-ERR no\r\n",
+		},
+		"", "2",
+	},
 }
 
 // TestMessages: streams are cut where their messages end, however the bytes
@@ -116,7 +129,7 @@ func FuzzMessages(f *testing.F) {
 		f.Add([]byte(strings.Join(s.replies, "")))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		for _, p := range []fault.Protocol{fault.Postgres, fault.HTTP} {
+		for _, p := range []fault.Protocol{fault.Postgres, fault.HTTP, fault.Redis} {
 			for _, read := range []func(fault.Conversation, *bufio.Reader) (fault.Message, error){
 				fault.Conversation.Request,
 				func(c fault.Conversation, in *bufio.Reader) (fault.Message, error) {

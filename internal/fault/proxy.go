@@ -1,6 +1,6 @@
 // Package fault breaks what tierd stands on, on purpose and repeatably: a TCP
-// proxy that knows the messages of PostgreSQL and HTTP and ends or halves a chosen one
-// (Proxy), and a journal of what was written to a disk, from which the disk is made as
+// proxy that knows the messages of Redis, PostgreSQL and HTTP and ends, halves, delays or
+// swallows a chosen one (Proxy), and a journal of what was written to a disk, from which the disk is made as
 // a loss of power would have left it (Journal).
 //
 // It is for tests and campaigns; no binary contains it.

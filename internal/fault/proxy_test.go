@@ -82,6 +82,13 @@ func TestFaults(t *testing.T) {
 		{fault.Reply, fault.Reset, "", "reset"},
 		{fault.Sent, fault.Cut, "", "EOF"},
 		{fault.Sent, fault.Reset, "", "reset"},
+		{fault.Reply, fault.HalfClose, "", "EOF"},
+		{fault.Sent, fault.HalfClose, reply + "2", "EOF"},
+		{fault.Reply, fault.Hole, "", "open"},
+		{fault.Sent, fault.Hole, "", "open"},
+		{fault.Reply, fault.Drip, reply[:1], "open"},
+		{fault.Reply, fault.Slow, reply + "2", "open"},
+		{fault.Sent, fault.Slow, reply + "2", "open"},
 	} {
 		t.Run(fmt.Sprintf("%v %s", c.at, c.do), func(t *testing.T) {
 			s := startCounter(t)
@@ -119,6 +126,53 @@ func TestFaults(t *testing.T) {
 				t.Errorf("faults are counted as %v", p.Faults())
 			}
 		})
+	}
+}
+
+// TestHalfClosed: behind a reply that did not come the server still gets what the client
+// says.
+func TestHalfClosed(t *testing.T) {
+	s := startCounter(t)
+	p := proxied(t, s.Listener.Addr().String(), fault.HTTP)
+	p.Play(fault.Nth(2, fault.At(fault.Reply), fault.HalfClose))
+	client, err := net.Dial("tcp", p.Addr())
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer client.Close()
+	for range 3 {
+		if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got, err := io.ReadAll(client); err != nil || string(got) != reply+"1" {
+		t.Errorf("%q, %v: want the first reply alone", got, err)
+	}
+	for end := time.Now().Add(10 * time.Second); s.got.Load() < 3; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the server has done %d requests, want 3", s.got.Load())
+		}
+	}
+}
+
+// TestSlowness: what is slow comes later, and what drips a byte at a time.
+func TestSlowness(t *testing.T) {
+	for k, least := range map[fault.Kind]time.Duration{fault.Slow: 500 * time.Millisecond, fault.Drip: time.Second} {
+		s := startCounter(t)
+		p := proxied(t, s.Listener.Addr().String(), fault.HTTP)
+		p.Play(always(fault.At(fault.Reply), k))
+		client, err := net.Dial("tcp", p.Addr())
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer client.Close()
+		began := time.Now()
+		if _, err := io.WriteString(client, "GET / HTTP/1.1\r\nHost: h\r\n\r\n"); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.ReadFull(client, make([]byte, 2)); err != nil || time.Since(began) < least {
+			t.Errorf("%s: two bytes after %v, %v: want %v at least", k, time.Since(began), err, least)
+		}
 	}
 }
 

@@ -3,6 +3,8 @@ package fault
 import (
 	"math/rand/v2"
 	"sync"
+	"sync/atomic"
+	"time"
 )
 
 // Point is the moment of an exchange at which a script is asked.
@@ -28,11 +30,27 @@ type Kind string
 // The kinds. One that ends a direction or a connection takes with it what would
 // have come after: TCP has no holes, and neither has what the proxy does.
 const (
-	Pass  Kind = ""
-	Half  Kind = "half"  // half of the message arrives, then the connection ends
-	Cut   Kind = "cut"   // the connection ends in order (FIN) before the message
-	Reset Kind = "reset" // the connection is reset (RST) before the message
+	Pass      Kind = ""
+	Half      Kind = "half"       // half of the message arrives, then the connection ends
+	Cut       Kind = "cut"        // the connection ends in order (FIN) before the message
+	Reset     Kind = "reset"      // the connection is reset (RST) before the message
+	HalfClose Kind = "half-close" // the direction of the message ends (FIN) before a reply, or behind a request; the other one goes on
+	Hole      Kind = "black hole" // nothing arrives any more, in either direction, and the connection stays open
+	Drip      Kind = "drip"       // the message arrives one byte a second
+	Slow      Kind = "slow"       // the message arrives half a second late
 )
+
+// How late what is late comes.
+const (
+	dripEvery = time.Second
+	slowBy    = 500 * time.Millisecond
+)
+
+// silences reports whether no reply passes behind a request that k was done to.
+func (k Kind) silences() bool { return k.ends() || k == Hole }
+
+// ends reports whether k ends a connection.
+func (k Kind) ends() bool { return k == Half || k == Cut || k == Reset }
 
 // Script decides what happens at an event. It is called by several goroutines.
 type Script func(Event) Kind
@@ -64,6 +82,17 @@ func Sometimes(seed uint64, every int, m Match, kinds ...Kind) Script {
 			return Pass
 		}
 		return kinds[which]
+	}
+}
+
+// Nth does k to the nth event that matches, from 1.
+func Nth(n int64, m Match, k Kind) Script {
+	var seen atomic.Int64
+	return func(e Event) Kind {
+		if !m(e) || seen.Add(1) != n {
+			return Pass
+		}
+		return k
 	}
 }
 

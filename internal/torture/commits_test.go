@@ -41,22 +41,15 @@ func cutAndRetry(t *testing.T, c *course, keyed bool) {
 	w := &effects{course: c, client: dial(t, url, patience), keyed: keyed}
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	if _, err := w.client.SetNamespace(ctx, "lines", tiering.Policy{Kind: tiering.KindLog}, nil); err != nil {
-		t.Fatal(err)
-	}
+	w.prepare(ctx, t)
 	database.Play(fault.First(
 		counted(c, fault.Sometimes(c.seed, 6, fault.At(fault.Reply, "INSERT INTO batch"), fault.Reset, fault.Cut, fault.Half)),
 		counted(c, fault.Sometimes(c.seed+1, 12, fault.At(fault.Sent, "INSERT INTO batch"), fault.Reset)),
 	))
 	front.Play(fault.Sometimes(c.seed+2, 5, fault.At(fault.Reply, "POST "), fault.Reset, fault.Half))
-	var writers sync.WaitGroup
-	for n := range 8 {
-		writers.Go(func() { w.write(ctx, n) })
-	}
-	writers.Wait()
-	database.Play(nil)
-	front.Play(nil)
+	w.writeAll(ctx)
 	for _, p := range []*fault.Proxy{database, front} {
+		p.Play(nil)
 		for _, n := range p.Faults() {
 			c.inject(n)
 		}
@@ -87,6 +80,22 @@ type effects struct {
 	acks map[string]map[string]bool // by key, the tokens that were acknowledged
 }
 
+func (w *effects) prepare(ctx context.Context, t *testing.T) {
+	t.Helper()
+	if _, err := w.client.SetNamespace(ctx, lines, tiering.Policy{Kind: tiering.KindLog}, nil); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// writeAll has writers write until the rounds are over.
+func (w *effects) writeAll(ctx context.Context) {
+	var writers sync.WaitGroup
+	for n := range 8 {
+		writers.Go(func() { w.write(ctx, n) })
+	}
+	writers.Wait()
+}
+
 // write writes until the rounds are over: tokens into documents that it shares
 // with the other writers, and into logs.
 func (w *effects) write(ctx context.Context, n int) {
@@ -103,10 +112,10 @@ func (w *effects) write(ctx context.Context, n int) {
 				key = "key-" + token
 			}
 			if n%4 == 3 {
-				_, err := w.client.Append(ctx, "lines", id, []json.RawMessage{quoted(token)}, &tiering.AppendOptions{IdempotencyKey: key})
+				_, err := w.client.Append(ctx, lines, id, []json.RawMessage{quoted(token)}, &tiering.AppendOptions{IdempotencyKey: key})
 				return err
 			}
-			_, err := w.client.Apply(ctx, "docs", id, []tiering.EditOp{
+			_, err := w.client.Apply(ctx, documents, id, []tiering.EditOp{
 				{Op: "increment", Pointer: "/n"}, {Op: "append", Pointer: "/tokens", Value: quoted(token)},
 			}, &tiering.WriteOptions{IdempotencyKey: key})
 			return err
@@ -188,7 +197,7 @@ func (w *effects) check(ctx context.Context) {
 
 // document reads the tokens of a document, whose count has to agree.
 func (w *effects) document(ctx context.Context, id string) ([]string, error) {
-	d, err := w.client.Get(ctx, "docs", id, &tiering.GetOptions{Strong: true})
+	d, err := w.client.Get(ctx, documents, id, &tiering.GetOptions{Strong: true})
 	if err != nil {
 		return nil, err
 	}
@@ -206,7 +215,7 @@ func (w *effects) document(ctx context.Context, id string) ([]string, error) {
 }
 
 func (w *effects) lines(ctx context.Context, id string) ([]string, error) {
-	page, err := w.client.Entries(ctx, "lines", id, &tiering.EntriesOptions{Limit: 1000})
+	page, err := w.client.Entries(ctx, lines, id, &tiering.EntriesOptions{Limit: 1000})
 	if err != nil {
 		return nil, err
 	}

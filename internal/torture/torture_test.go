@@ -26,6 +26,7 @@ type campaign struct {
 
 var campaigns = []campaign{
 	{"commit replies cut", 30, 500, cutCommits, false},
+	{"wires broken", 40, 1000, breakWires, false},
 	{"kill -9, embedded", 3, 500, killEmbedded, false},
 	{"kill -9, real servers", 1, 500, killReal, false},
 	{"power lost", 10, 200, losePower, true},
