@@ -388,7 +388,7 @@ func TestACopyThatIsMadeAgainDuringAnErase(t *testing.T) {
 func TestAReplicatorThatGoesOnAfterAnErase(t *testing.T) {
 	t.Parallel()
 	race(t, func(t *testing.T, p place, naive bool) *ward {
-		w := newWard(t, wardOptions{place: p})
+		w := newWard(t, wardOptions{place: p, config: lifecycle.Config{LeaseTTL: time.Hour}})
 		w.subject()
 		w.buckets[1].Inject(coldtest.Fault{Call: coldtest.Create, Name: cold.SegmentPrefix, Times: 1, Before: errDown})
 		w.flush()
@@ -402,17 +402,17 @@ func TestAReplicatorThatGoesOnAfterAnErase(t *testing.T) {
 		w.restart()
 		reached, gate := make(chan struct{}), make(chan struct{})
 		w.buckets[1].Inject(coldtest.Fault{Call: coldtest.Create, Name: cold.SegmentPrefix, Times: 1, Reached: reached, Gate: gate})
-		replicated := make(chan struct{})
+		replicated := make(chan error, 1)
 		go func() {
-			defer close(replicated)
-			_, _ = replicator.ReplicateOnce(context.WithoutCancel(w.ctx)) // what became of it is in the bucket
+			_, err := replicator.ReplicateOnce(context.WithoutCancel(w.ctx))
+			replicated <- err
 		}()
 		<-reached
 		if r := w.erase(eraseSubject); r.State != "done" {
 			t.Fatalf("%+v", r)
 		}
 		close(gate)
-		<-replicated
+		t.Logf("the replicator: %v", <-replicated) // what became of it is in the bucket
 		return w
 	})
 }
