@@ -346,7 +346,7 @@ func (t *atomicRun) add(op *atomicOp, s *standing, row warm.Row) error {
 			cond = tiering.Condition{}
 		}
 		s.change = len(t.changes)
-		t.changes = append(t.changes, warm.Change{Key: op.key, If: cond})
+		t.changes = append(t.changes, op.policy.change(op.key, cond, nil))
 	} else if row.Op == tiering.OpDelete || s.deleted {
 		return tiering.Unprocessablef("", "an atomic batch deletes a key alone: it has another write of %s", op.key)
 	}

@@ -77,7 +77,7 @@ func (m *mutation) onto(stands warm.Current) ([]warm.Change, error) {
 	if m.eval == nil {
 		rows := m.run()
 		rows[0].Idempotency = nil // it covers the transaction
-		return []warm.Change{{Key: m.key, If: m.cond, Rows: rows}}, nil
+		return []warm.Change{m.policy.change(m.key, m.cond, rows)}, nil
 	}
 	at := baseOf(stands)
 	if !m.cond.Holds(at.version) {
@@ -98,7 +98,7 @@ func (m *mutation) onto(stands warm.Current) ([]warm.Change, error) {
 	}
 	row.Idempotency = nil
 	m.row, m.before = row, at.body
-	return []warm.Change{{Key: m.key, If: tiering.IfVersion(at.version), Rows: []warm.Row{row}}}, nil
+	return []warm.Change{m.policy.change(m.key, tiering.IfVersion(at.version), []warm.Row{row})}, nil
 }
 
 // checkFence refuses a fence that can not be one.

@@ -48,7 +48,7 @@ func (q *queue) prepare(ctx context.Context, b *batch) *prepared {
 func (q *queue) compute(ctx context.Context, pc *preparedChain) (warm.Change, bool) {
 	first := pc.all[0]
 	if first.eval == nil {
-		change := warm.Change{Key: pc.key, If: first.cond}
+		change := first.policy.change(pc.key, first.cond, nil)
 		if first.probe {
 			change.If = tiering.IfVersion(math.MaxInt64)
 		}
@@ -77,7 +77,7 @@ func (q *queue) compute(ctx context.Context, pc *preparedChain) (warm.Change, bo
 		return warm.Change{}, false
 	}
 	pc.known = true
-	return warm.Change{Key: pc.key, If: tiering.IfVersion(pc.base.version), Rows: rows}, true
+	return first.policy.change(pc.key, tiering.IfVersion(pc.base.version), rows), true
 }
 
 // reload reads what stands from warm, after every mutation of the chain

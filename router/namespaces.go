@@ -139,6 +139,9 @@ func (r *Router) setNamespace(ctx context.Context, ns string, p tiering.Policy, 
 	if err == nil && standing.Indexed() && !p.Indexed() {
 		err = r.stopQueryIndex(ctx, ns)
 	}
+	if settled := r.settleClass(ctx, ns, p); err == nil {
+		err = settled
+	}
 	if err != nil {
 		return nil, err
 	}
@@ -263,7 +266,7 @@ func (r *Router) makeNamespace(ctx context.Context, ns string, p tiering.Policy,
 	}
 	_, err = r.writeReserved(ctx, policyKey(r.who.Tenant, ns), body, tiering.IfVersion(version), reservedRequest{})
 	if tiering.CodeOf(err) == tiering.CodeVersionConflict {
-		return nil
+		return r.settleClass(ctx, ns, p)
 	}
 	return err
 }
@@ -271,6 +274,7 @@ func (r *Router) makeNamespace(ctx context.Context, ns string, p tiering.Policy,
 // fixClass makes the namespace's row, and refuses a kind or class that its
 // keys do not have.
 func (r *Router) fixClass(ctx context.Context, ns string, p tiering.Policy) error {
+	p = p.WithDefaults()
 	n, err := r.Warm.EnsureNamespace(ctx, warm.Namespace{Tenant: r.who.Tenant, Name: ns, Kind: p.Kind, Class: p.Class})
 	if err != nil {
 		return tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
@@ -279,6 +283,18 @@ func (r *Router) fixClass(ctx context.Context, ns string, p tiering.Policy) erro
 		return tiering.Errorf(tiering.CodeWrongKind, "namespace %q holds %s %s documents: kind and class are fixed once keys exist", ns, n.Class, n.Kind)
 	}
 	return nil
+}
+
+// settleClass makes the namespace's row say what the policy that stands does, where that
+// is another than p: p lost to it, or its request came again later. The row was made
+// for p before p could be refused.
+func (r *Router) settleClass(ctx context.Context, ns string, p tiering.Policy) error {
+	standing, err := r.loadPolicy(ctx, policyKey(r.who.Tenant, ns))
+	if err != nil || !standing.known || standing.Kind == p.Kind && standing.Class == p.Class {
+		return err
+	}
+	_, err = r.Warm.EnsureNamespace(ctx, warm.Namespace{Tenant: r.who.Tenant, Name: ns, Kind: standing.Kind, Class: standing.Class})
+	return tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 }
 
 // reservedRequest is what an idempotency key of a write of one of tierd's own

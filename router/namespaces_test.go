@@ -65,6 +65,38 @@ func TestClassIsFixed(t *testing.T) {
 	}
 }
 
+// A policy that was refused, or whose request came again when another one stood, leaves
+// no kind and class behind: the first document would fix them, and no policy of the
+// documents' own kind would ever be taken again.
+func TestARefusedPolicyFixesNoClass(t *testing.T) {
+	log := tiering.Policy{Kind: tiering.KindLog}
+	for _, c := range []struct {
+		name string
+		then func(t *testing.T, w *world)
+	}{
+		{"refused", func(t *testing.T, w *world) {
+			_, err := w.r.SetNamespace(w.ctx, space, log, &tiering.WriteOptions{If: tiering.IfAbsent()})
+			code(t, "a policy for a namespace that is there", err, tiering.CodeVersionConflict)
+		}},
+		{"came again", func(_ *testing.T, w *world) {
+			again := &tiering.WriteOptions{IdempotencyKey: "as a log"}
+			_, err := w.r.SetNamespace(w.ctx, space, log, again)
+			w.no(err)
+			w.policy(space, tiering.Policy{Kind: tiering.KindState})
+			_, err = w.r.SetNamespace(w.ctx, space, log, again)
+			w.no(err)
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			w := open(t, setup{})
+			w.policy(space, tiering.Policy{Kind: tiering.KindState})
+			c.then(t, w)
+			w.put("k", `1`)
+			w.policy(space, tiering.Policy{Kind: tiering.KindState, TTL: tiering.Duration(time.Hour)})
+		})
+	}
+}
+
 // A policy is written under conditions, patched in place, and in force at once.
 func TestPolicyWrites(t *testing.T) {
 	w := open(t, setup{})
@@ -299,5 +331,27 @@ func TestANamespaceTellsHowFarItsIndexIs(t *testing.T) {
 	plain.policy(space, tiering.Policy{QueryIndex: true})
 	if n, err := plain.r.Namespace(plain.ctx, space); err != nil || n.QueryIndexState != "" {
 		t.Errorf("where there are no indexes: %+v, %v", n, err)
+	}
+}
+
+// Kind and class may change until there is a key. A daemon that has not heard of that
+// must not write the first one by the policy of before: it would be acknowledged, and
+// never be read again.
+func TestTheFirstKeyIsOfTheKindThatStands(t *testing.T) {
+	for _, p := range []tiering.Policy{{Kind: tiering.KindLog}, {Class: tiering.ClassEphemeral}} {
+		t.Run(string(p.Kind)+string(p.Class), func(t *testing.T) {
+			w := open(t, setup{})
+			w.policy(space, tiering.Policy{Kind: tiering.KindState})
+			late := w.node().As(tiering.Principal{Tenant: w.tenant})
+			_, err := late.Get(w.ctx, space, "k", nil) // it knows the policy
+			code(t, "a document that is not there", err, tiering.CodeNotFound)
+			w.policy(space, p)
+			_, err = late.Put(w.ctx, space, "k", []byte(`1`), nil)
+			code(t, "a put by the policy of before", err, tiering.CodeWrongKind)
+			w.policy(space, tiering.Policy{Kind: tiering.KindState, Class: tiering.ClassPersistent}) // no key has fixed them
+			w.put("k", `1`)
+			_, err = w.r.Get(w.ctx, space, "k", nil)
+			w.no(err)
+		})
 	}
 }

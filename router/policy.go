@@ -16,6 +16,7 @@ import (
 	"golang.org/x/text/message"
 
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
 )
 
 // policy is a namespace's policy with its schema compiled. known is false for
@@ -53,6 +54,16 @@ func (p *policy) check(doc []byte) error {
 		e.Detail += ": " + e.Faults[0].Detail
 	}
 	return e
+}
+
+// change is a change of a key of the policy's namespace: it is refused where the
+// namespace has become one of another kind or class since, and has no key yet.
+func (p *policy) change(k tiering.Key, cond tiering.Condition, rows []warm.Row) warm.Change {
+	c := warm.Change{Key: k, If: cond, Rows: rows}
+	if p != nil && p.known {
+		c.Kind, c.Class = p.Kind, p.Class
+	}
+	return c
 }
 
 // maxFaults bounds how many faults of one document are told.

@@ -48,7 +48,7 @@ func (r *Router) commit(ctx context.Context, p *policy, m *mutation) (*tiering.R
 			return nil, tiering.Wrap(m.err, "", tiering.Warm, m.key)
 		case m.result.Status == warm.NoNamespace && tries < 3:
 			r.policies.forget(policyKey(m.key.Tenant, m.key.Namespace))
-			if err := r.reviveNamespace(ctx, m.key.Namespace); err != nil {
+			if err := r.reviveNamespace(ctx, m.key.Namespace, p); err != nil {
 				return nil, err
 			}
 		default:
@@ -59,11 +59,17 @@ func (r *Router) commit(ctx context.Context, p *policy, m *mutation) (*tiering.R
 }
 
 // reviveNamespace makes the row of a namespace that warm does not know, though
-// its policy may be there.
-func (r *Router) reviveNamespace(ctx context.Context, ns string) error {
+// its policy may be there. It fails for one that is not any more what the writer took
+// it for.
+func (r *Router) reviveNamespace(ctx context.Context, ns string, as *policy) error {
 	p, err := r.policyForWrite(ctx, ns)
-	if err != nil {
+	switch {
+	case err != nil:
 		return err
+	case as.known && p.Kind != as.Kind:
+		return wrongKind(ns, p.Kind, as.Kind)
+	case as.known && p.Class != as.Class:
+		return tiering.Errorf(tiering.CodeWrongKind, "namespace %q is %s by now, and was %s: try again", ns, p.Class, as.Class)
 	}
 	return r.fixClass(ctx, ns, p.Policy)
 }

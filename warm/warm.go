@@ -78,6 +78,11 @@ type Change struct {
 	Key  tiering.Key
 	If   tiering.Condition
 	Rows []Row
+	// Kind and Class are what the writer takes the namespace for; "" is whatever it
+	// is. The first key fixes both: where no key was written yet and the namespace
+	// is of others by now the status is NoNamespace.
+	Kind  tiering.Kind
+	Class tiering.Class
 }
 
 // Row is one caller's mutation.

@@ -86,7 +86,7 @@ func (s *state) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 	}
 	ns := s.space(spaceOf(c.Key))
 	e := s.entry(c.Key)
-	if refused := rules.Judge(c, ns.known, ns.deleted, e.head, s.now); refused != nil {
+	if refused := rules.Judge(c, ns.known && rules.Fits(c, ns.written, ns.kind, ns.class), ns.deleted, e.head, s.now); refused != nil {
 		return refused, nil
 	}
 	for i := range c.Rows {

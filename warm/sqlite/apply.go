@@ -33,7 +33,7 @@ func (t *txn) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if refused := rules.Judge(c, ns.known, ns.deleted, e.head, t.now); refused != nil {
+	if refused := rules.Judge(c, ns.known && rules.Fits(c, ns.written, ns.kind, ns.class), ns.deleted, e.head, t.now); refused != nil {
 		return refused, nil
 	}
 	return results, t.carryOut(ns, c, e, bodies, results)

@@ -48,6 +48,17 @@ func testNamespaces(t *testing.T, h Harness) {
 		equal(f, "kind", n.Kind, tiering.KindLog)
 		equal(f, "class", n.Class, tiering.ClassSession)
 	})
+	t.Run("the first key is of the kind and class that its writer knew", func(t *testing.T) {
+		f := bare(t, h)
+		ensure(f, tiering.KindLog, tiering.ClassSession)
+		as := func(kind tiering.Kind, class tiering.Class) warm.Result {
+			f.Helper()
+			return f.commit(warm.Change{Key: k, Rows: []warm.Row{put(`1`)}, Kind: kind, Class: class})[0][0]
+		}
+		f.status(as(tiering.KindState, tiering.ClassSession), warm.NoNamespace)
+		f.status(as(tiering.KindLog, tiering.ClassPersistent), warm.NoNamespace)
+		f.status(as(tiering.KindLog, tiering.ClassSession), warm.Done)
+	})
 	t.Run("only an empty one is dropped, and it comes back with its floor", func(t *testing.T) {
 		f := setup(t, h)
 		f.must(k, put(`1`))

@@ -27,6 +27,12 @@ func Judge(c *warm.Change, known, deleted bool, h warm.Head, now time.Time) []wa
 	return nil
 }
 
+// Fits reports whether a namespace is what the change's writer takes it for. Once a key
+// was written neither changes, and whoever knows the namespace knows both.
+func Fits(c *warm.Change, written bool, kind tiering.Kind, class tiering.Class) bool {
+	return written || c.Kind == "" || c.Key.Reserved() || c.Kind == kind && c.Class == class
+}
+
 // writable reports whether the change may be made in its namespace. The sweep may
 // still bury what expired in a namespace that was dropped.
 func writable(c *warm.Change, known, deleted bool) bool {
