@@ -66,10 +66,10 @@ func TestSequences(t *testing.T) {
 	n := numberOfSequences(t)
 	for name, open := range map[string]func(t *testing.T) *stage{
 		"embedded": func(t *testing.T) *stage {
-			return &stage{world: embeddedWorld(t, daemontest.Build(t, "failpoints")), eraseOneIn: 20, crashOneIn: 40}
+			return &stage{world: embeddedWorld(t, daemontest.Build(t, "failpoints")), eraseOneIn: 10, crashOneIn: 20}
 		},
 		"servers": func(t *testing.T) *stage {
-			return &stage{world: realWorld(t, daemontest.Build(t, "failpoints")), eraseOneIn: 200, crashOneIn: 60}
+			return &stage{world: realWorld(t, daemontest.Build(t, "failpoints")), eraseOneIn: 50, crashOneIn: 20}
 		},
 	} {
 		t.Run(name, func(t *testing.T) {
