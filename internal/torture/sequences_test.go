@@ -1,10 +1,12 @@
 package torture
 
 import (
+	"bytes"
 	"context"
 	"flag"
 	"fmt"
 	"os"
+	"os/exec"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -15,6 +17,7 @@ import (
 
 	"github.com/tierd/tierd/client"
 	"github.com/tierd/tierd/internal/daemontest"
+	"github.com/tierd/tierd/internal/failpoint"
 	"github.com/tierd/tierd/internal/racedetector"
 	"github.com/tierd/tierd/tiering"
 )
@@ -66,7 +69,7 @@ func TestSequences(t *testing.T) {
 	n := numberOfSequences(t)
 	for name, open := range map[string]func(t *testing.T) *stage{
 		"embedded": func(t *testing.T) *stage {
-			return &stage{world: embeddedWorld(t, daemontest.Build(t, "failpoints")), eraseOneIn: 10, crashOneIn: 20}
+			return &stage{world: embeddedWorld(t, daemontest.Build(t, "failpoints"), "TIERD_FAILPOINT_SKIP="+os.Getenv(brokenBy)), eraseOneIn: 10, crashOneIn: 20}
 		},
 		"servers": func(t *testing.T) *stage {
 			return &stage{world: realWorld(t, daemontest.Build(t, "failpoints")), eraseOneIn: 50, crashOneIn: 20}
@@ -101,6 +104,24 @@ func TestSequences(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// brokenBy is the variable that has an embedded daemon leave out a check.
+const brokenBy = "SEQUENCES_WITHOUT"
+
+// TestSequencesFind: over a daemon that ignores the conditions of writes the sequences
+// fail, and say so.
+func TestSequencesFind(t *testing.T) {
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), self, "-test.run=^TestSequences$/^embedded$", "-rapid.shrinktime=0s", "-rapid.nofailfile")
+	cmd.Env = append(os.Environ(), "SEQUENCES=40", brokenBy+"="+failpoint.VersionCheck)
+	out, err := cmd.CombinedOutput()
+	if err == nil || !bytes.Contains(out, []byte(unheeded)) {
+		t.Errorf("without the check of versions the sequences ended with %v, and did not find that: %s", err, out)
 	}
 }
 
