@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net"
 	"regexp"
 	"strconv"
 	"time"
@@ -298,6 +299,7 @@ func (x *Index) alone(ctx context.Context, text string) error {
 func (x *Index) lonely() *pgx.ConnConfig {
 	config := x.pool.Config().ConnConfig.Copy()
 	delete(config.RuntimeParams, "statement_timeout")
+	config.DialFunc = new(net.Dialer).DialContext // that of the pool bounds answers
 	if !pooled(config) {
 		config.RuntimeParams["maintenance_work_mem"] = "256MB"
 	}

@@ -69,6 +69,7 @@ func (s *Store) pool(ctx context.Context, conns int, settings map[string]string)
 	if config.ConnConfig.ConnectTimeout == 0 {
 		config.ConnConfig.ConnectTimeout = 5 * time.Second
 	}
+	config.ConnConfig.DialFunc = answering(config.ConnConfig.DialFunc, s.mostPatience())
 	if !s.pooled {
 		params := config.ConnConfig.RuntimeParams
 		params["application_name"] = "tierd"

@@ -40,6 +40,10 @@ type txn struct {
 	sent bool
 }
 
+// mostPatience bounds what is sent at once, which may be several statements, and a
+// transaction.
+func (s *Store) mostPatience() time.Duration { return 3 * s.opts.StatementTimeout }
+
 // errRollback ends a transaction without effect and without an error.
 var errRollback = errors.New("roll back")
 
@@ -123,7 +127,7 @@ func (s *Store) attempt(ctx context.Context, pool *pgxpool.Pool, fn func(*txn) e
 		return err
 	}
 	defer func() { s.server.release(conn, err) }()
-	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), 3*s.opts.StatementTimeout)
+	own, cancel := context.WithTimeout(context.WithoutCancel(ctx), s.mostPatience())
 	defer cancel()
 	t := &txn{s: s, ctx: own, conn: conn}
 	err = fn(t)
