@@ -9,50 +9,24 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tierd/tierd/internal/memoryhash"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/vector"
 )
-
-// Attributes are hashed beside terms, as warm/postgres does when it writes.
-const (
-	ofTerm    = 0
-	ofUser    = 1
-	ofAgent   = 2
-	ofApp     = 3
-	ofSession = 4
-	ofType    = 5
-)
-
-// tid is the hash of something that memories of a namespace have: FNV-1a, 64
-// bits, with the finalizer of MurmurHash3.
-func tid(nid int32, kind byte, text string) int64 {
-	h := uint64(14695981039346656037)
-	add := func(b byte) { h = (h ^ uint64(b)) * 1099511628211 }
-	for i := range 4 {
-		add(byte(nid >> (8 * i)))
-	}
-	add(kind)
-	for i := range len(text) {
-		add(text[i])
-	}
-	h = (h ^ h>>33) * 0xff51afd7ed558ccd
-	h = (h ^ h>>33) * 0xc4ceb9fe1a85ec53
-	return int64(h ^ h>>33)
-}
 
 // attributes are what a scope asks for that a hash finds. narrow leaves out the
 // user, whom vectors know by themselves.
 func attributes(s vector.Scope, nid int32, narrow bool) (tids []int64) {
 	for _, a := range []struct {
-		kind byte
+		kind memoryhash.Kind
 		text string
-	}{{ofUser, s.User}, {ofAgent, s.Agent}, {ofApp, s.App}, {ofSession, s.Session}} {
-		if a.text != "" && !(narrow && a.kind == ofUser) {
-			tids = append(tids, tid(nid, a.kind, a.text))
+	}{{memoryhash.User, s.User}, {memoryhash.Agent, s.Agent}, {memoryhash.App, s.App}, {memoryhash.Session, s.Session}} {
+		if a.text != "" && !(narrow && a.kind == memoryhash.User) {
+			tids = append(tids, memoryhash.Of(nid, a.kind, a.text))
 		}
 	}
 	if len(s.Types) == 1 && s.Types[0] != "" {
-		tids = append(tids, tid(nid, ofType, string(s.Types[0])))
+		tids = append(tids, memoryhash.Of(nid, memoryhash.Type, string(s.Types[0])))
 	}
 	return tids
 }

@@ -7,6 +7,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tierd/tierd/internal/memoryhash"
 	"github.com/tierd/tierd/vector"
 	"github.com/tierd/tierd/vector/lexical"
 )
@@ -64,11 +65,11 @@ func (x *Index) score(ctx context.Context, s vector.Scope, places []place, plan 
 	for _, p := range places {
 		number := make(map[int64]int, len(terms))
 		for i, t := range terms {
-			number[tid(p.nid, ofTerm, t)] = i
+			number[memoryhash.Of(p.nid, memoryhash.Term, t)] = i
 		}
 		tids := make([]int64, len(some))
 		for i, t := range some {
-			tids[i] = tid(p.nid, ofTerm, terms[t])
+			tids[i] = memoryhash.Of(p.nid, memoryhash.Term, terms[t])
 		}
 		var a args
 		within := x.within(&a, s, p)
@@ -129,7 +130,7 @@ func (x *Index) frequencies(ctx context.Context, places []place, terms []string)
 	for _, p := range places {
 		nids = append(nids, p.nid)
 		for i, t := range terms {
-			h := tid(p.nid, ofTerm, t)
+			h := memoryhash.Of(p.nid, memoryhash.Term, t)
 			if _, twice := of[h]; !twice {
 				of[h], tids = i, append(tids, h)
 			}
