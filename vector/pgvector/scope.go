@@ -1,7 +1,6 @@
 package pgvector
 
 import (
-	"bytes"
 	"context"
 	"slices"
 	"strings"
@@ -9,6 +8,7 @@ import (
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tierd/tierd/internal/idrange"
 	"github.com/tierd/tierd/internal/memoryhash"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/vector"
@@ -75,7 +75,7 @@ func (x *Index) within(a *args, s vector.Scope, p place) string {
 	if len(s.Prefixes) > 0 {
 		var any []string
 		for _, p := range s.Prefixes {
-			any = append(any, prefixed(a, []byte(p)))
+			any = append(any, prefixed(a, p))
 		}
 		c = append(c, `(`+strings.Join(any, ` OR `)+`)`)
 	}
@@ -91,15 +91,14 @@ func (x *Index) within(a *args, s vector.Scope, p place) string {
 	return strings.Join(c, ` AND `)
 }
 
-// prefixed is the range of ids that start with p.
-func prefixed(a *args, p []byte) string {
-	from := `m.id >= ` + a.add(p)
-	end := bytes.Clone(bytes.TrimRight(p, "\xff"))
-	if len(end) == 0 {
+// prefixed is the condition that an id starts with p.
+func prefixed(a *args, p string) string {
+	r := idrange.Prefix(p)
+	from := `m.id >= ` + a.add(r.From)
+	if r.To == nil {
 		return from
 	}
-	end[len(end)-1]++
-	return `(` + from + ` AND m.id < ` + a.add(end) + `)`
+	return `(` + from + ` AND m.id < ` + a.add(r.To) + `)`
 }
 
 // memoriesOf joins the memories of a few rows, one by one: a planner that knows

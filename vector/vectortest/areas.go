@@ -130,6 +130,8 @@ func testScopes(t *testing.T, h Harness) {
 	add("v/ended", func(m *Memory) { m.Entry.Ends = now })
 	add("v/ending", func(m *Memory) { m.Entry.Ends = now.Add(time.Hour) })
 	add("w%_\\é/1", func(*Memory) {})
+	add("x\uFFFD/1", func(*Memory) {})
+	add("x\U0001F600/1", func(*Memory) {})
 	add("mine", func(m *Memory) { m.Key.Namespace = "second" })
 	add("theirs", func(m *Memory) { m.Key.Tenant = "globex" })
 	for _, c := range []struct {
@@ -151,6 +153,7 @@ func testScopes(t *testing.T, h Harness) {
 		{"a type that is not there", func(s *vector.Scope) { s.Types = []tiering.MemoryType{tiering.MemoryKnowledge} }},
 		{"prefixes", func(s *vector.Scope) { s.Prefixes = []string{"u/0", "v/"} }},
 		{"a prefix with wildcards", func(s *vector.Scope) { s.Prefixes = []string{"w%_\\é/"} }},
+		{"a prefix that ends in U+FFFD", func(s *vector.Scope) { s.Prefixes = []string{"x\uFFFD"} }},
 		{"a prefix that is not there", func(s *vector.Scope) { s.Prefixes = []string{"w%%"} }},
 		{"since", func(s *vector.Scope) { s.Since = now.Add(-14 * time.Hour) }},
 		{"until", func(s *vector.Scope) { s.Until = now.Add(-15 * time.Hour) }},

@@ -4,58 +4,21 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tierd/tierd/internal/idrange"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
 )
 
-// span is a range of ids in byte order: from inclusive; to exclusive, nil for
-// no end.
-type span struct{ from, to []byte }
-
-// spans returns the ranges of ids that start with prefix and, unless prefixes
-// is empty, with one of prefixes: in order, and none over another.
-func spans(prefix string, prefixes []string) []span {
-	if len(prefixes) == 0 {
-		return []span{prefixSpan(prefix)}
-	}
-	var out []span
-	last := ""
-	for i, p := range slices.Sorted(slices.Values(prefixes)) {
-		switch {
-		case i > 0 && strings.HasPrefix(p, last):
-			continue // inside the one before
-		case strings.HasPrefix(p, prefix):
-			out = append(out, prefixSpan(p))
-		case strings.HasPrefix(prefix, p):
-			return []span{prefixSpan(prefix)}
-		}
-		last = p
-	}
-	return out
-}
-
-// prefixSpan is the range of the ids that start with p.
-func prefixSpan(p string) span {
-	end := bytes.TrimRight([]byte(p), "\xff")
-	if len(end) == 0 {
-		return span{from: []byte(p)}
-	}
-	end = bytes.Clone(end)
-	end[len(end)-1]++
-	return span{from: []byte(p), to: end}
-}
-
 // scan selects current documents of a namespace.
 type scan struct {
 	tenant, namespace string
-	spans             []span
+	spans             []idrange.Range
 	user              string
 	after             string
 	most              int    // rows that the caller takes at most; 0: nobody knows
@@ -96,12 +59,12 @@ func (sc *scan) atOnce() int {
 func (s *Store) live(ctx context.Context, sc scan, first int, each func(scanned, time.Time) (more bool, err error)) error {
 	size, seen := min(max(first, 1), sc.atOnce()), 0
 	for _, sp := range sc.spans {
-		from, open := sp.from, false // open: the first id is not in it
+		from, open := sp.From, false // open: the first id is not in it
 		if after := []byte(sc.after); bytes.Compare(after, from) >= 0 {
 			from, open = after, true
 		}
 		for {
-			page, now, err := s.page(ctx, &sc, from, open, sp.to, size)
+			page, now, err := s.page(ctx, &sc, from, open, sp.To, size)
 			if err != nil {
 				return err
 			}
@@ -236,7 +199,7 @@ func (s *Store) List(ctx context.Context, l warm.List) (out []warm.Current, err 
 	if l.Limit <= 0 {
 		return nil, nil
 	}
-	sc := scan{tenant: l.Tenant, namespace: l.Namespace, spans: spans(l.Prefix, l.Prefixes), user: l.User, after: l.After, most: l.Limit, bodies: l.Bodies}
+	sc := scan{tenant: l.Tenant, namespace: l.Namespace, spans: idrange.Prefixes(l.Prefix, l.Prefixes), user: l.User, after: l.After, most: l.Limit, bodies: l.Bodies}
 	err = s.live(ctx, sc, l.Limit, func(row scanned, now time.Time) (bool, error) {
 		if out == nil {
 			out = make([]warm.Current, 0, l.Limit)

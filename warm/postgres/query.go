@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/tierd/tierd/internal/idrange"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/page"
 )
@@ -19,7 +20,7 @@ func (s *Store) Query(ctx context.Context, q warm.Query) (items []warm.Current, 
 	if err != nil {
 		return nil, "", err
 	}
-	sc := scan{tenant: q.Tenant, namespace: q.Namespace, spans: spans(q.Prefix, q.Prefixes), user: q.User, after: p.After(), bodies: true, projections: true}
+	sc := scan{tenant: q.Tenant, namespace: q.Namespace, spans: idrange.Prefixes(q.Prefix, q.Prefixes), user: q.User, after: p.After(), bodies: true, projections: true}
 	sc.narrow(q.Filter)
 	offer := func(row scanned, now time.Time) (bool, error) {
 		if row.bare && sc.where != "" {

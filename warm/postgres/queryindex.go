@@ -272,7 +272,7 @@ func (sc *scan) spanned(id []byte) bool {
 		return false
 	}
 	for _, sp := range sc.spans {
-		if bytes.Compare(id, sp.from) >= 0 && (sp.to == nil || bytes.Compare(id, sp.to) < 0) {
+		if bytes.Compare(id, sp.From) >= 0 && (sp.To == nil || bytes.Compare(id, sp.To) < 0) {
 			return true
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"github.com/google/uuid"
 
+	"github.com/tierd/tierd/internal/idrange"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -44,7 +45,7 @@ func TestAQueryReadsTheIndex(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := containsOf(filter.Root)
-	sql, args := candidatesStatement(nid, &scan{spans: spans("", nil)}, &c)
+	sql, args := candidatesStatement(nid, &scan{spans: idrange.Prefixes("", nil)}, &c)
 	var text []byte
 	if err := s.readers.QueryRow(t.Context(), `EXPLAIN (FORMAT JSON) `+sql, args...).Scan(&text); err != nil {
 		t.Fatal(err)

@@ -1,11 +1,11 @@
 package postgres
 
 import (
-	"bytes"
 	"context"
 
 	"github.com/jackc/pgx/v5"
 
+	"github.com/tierd/tierd/internal/idrange"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 )
@@ -52,17 +52,11 @@ func selected(ctx context.Context, q querier, sel warm.Selector, after string, l
 	if (tiering.Key{Namespace: sel.Namespace}).Reserved() {
 		return nil, nil
 	}
-	in := span{from: []byte(sel.ID), to: []byte(sel.ID + "\x00")}
-	if sel.Prefix != "" {
-		in = prefixSpan(sel.Prefix)
-	}
-	if in.to == nil {
-		in.to = bytes.Repeat([]byte{0xff}, tiering.MaxIDLength+1)
-	}
+	in := idrange.IDOrPrefix(sel.ID, sel.Prefix)
 	err = each(ctx, q, `SELECT id FROM (
 			(SELECT h.id FROM head h WHERE `+inSpace("$1", "$2")+` AND h.id >= $3 AND h.id < $4 AND h.id > $5 ORDER BY h.id LIMIT $6)
 			UNION (SELECT DISTINCT id FROM location WHERE tenant = $1 AND namespace = $2 AND id >= $3 AND id < $4 AND id > $5 ORDER BY id LIMIT $6)) k
-		ORDER BY id LIMIT $6`, []any{sel.Tenant, sel.Namespace, in.from, in.to, []byte(after), limit}, func(row pgx.Rows) error {
+		ORDER BY id LIMIT $6`, []any{sel.Tenant, sel.Namespace, in.From, in.To, []byte(after), limit}, func(row pgx.Rows) error {
 		var id []byte
 		err := row.Scan(&id)
 		keys = append(keys, tiering.Key{Tenant: sel.Tenant, Namespace: sel.Namespace, ID: string(id)})

@@ -5,55 +5,14 @@ import (
 	"context"
 	"database/sql/driver"
 	"errors"
-	"sort"
 	"strings"
 	"time"
 
+	"github.com/tierd/tierd/internal/idrange"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
 )
-
-// span is a range of ids in byte order: from inclusive; to exclusive, nil for
-// no end.
-type span struct{ from, to []byte }
-
-// spans returns the ranges of ids that start with prefix and, unless prefixes
-// is empty, with one of prefixes: in order, and none over another.
-func spans(prefix string, prefixes []string) []span {
-	if len(prefixes) == 0 {
-		return []span{prefixSpan(prefix)}
-	}
-	sorted := append([]string(nil), prefixes...)
-	sort.Strings(sorted)
-	var out []span
-	last := ""
-	for i, p := range sorted {
-		switch {
-		case i > 0 && strings.HasPrefix(p, last):
-			continue // inside the one before
-		case strings.HasPrefix(p, prefix):
-			out = append(out, prefixSpan(p))
-		case strings.HasPrefix(prefix, p):
-			return []span{prefixSpan(prefix)}
-		}
-		last = p
-	}
-	return out
-}
-
-// prefixSpan is the range of the ids that start with p.
-func prefixSpan(p string) span {
-	end := []byte(p)
-	for len(end) > 0 && end[len(end)-1] == 0xff {
-		end = end[:len(end)-1]
-	}
-	if len(end) == 0 {
-		return span{from: []byte(p)}
-	}
-	end[len(end)-1]++
-	return span{from: []byte(p), to: end}
-}
 
 // scan selects current documents of a namespace.
 type scan struct {
@@ -100,15 +59,15 @@ func (s *Store) live(ctx context.Context, c *conn, sc scan, now time.Time, each 
 		q.WriteString(` AND h.user = ? AND h.user <> ''`) // the second for the partial index
 		base = append(base, sc.user)
 	}
-	for _, sp := range spans(sc.prefix, sc.prefixes) {
+	for _, sp := range idrange.Prefixes(sc.prefix, sc.prefixes) {
 		// One bound at each end, so that a late page does not read the early ones.
-		text, args := q.String()+` AND h.id >= ?`, append(append([]any(nil), base...), sp.from)
-		if after := []byte(sc.after); bytes.Compare(after, sp.from) >= 0 {
+		text, args := q.String()+` AND h.id >= ?`, append(append([]any(nil), base...), sp.From)
+		if after := []byte(sc.after); bytes.Compare(after, sp.From) >= 0 {
 			text, args = q.String()+` AND h.id > ?`, append(append([]any(nil), base...), after)
 		}
-		if sp.to != nil {
+		if sp.To != nil {
 			text += ` AND h.id < ?`
-			args = append(args, sp.to)
+			args = append(args, sp.To)
 		}
 		err := c.each(ctx, text+` ORDER BY h.id`, args, func(v []driver.Value) error {
 			more, err := each(s.scanned(sc, v))

@@ -8,8 +8,6 @@ import (
 	"testing"
 	"time"
 
-	"pgregory.net/rapid"
-
 	"github.com/tierd/tierd/tiering"
 )
 
@@ -48,37 +46,6 @@ func TestPlans(t *testing.T) {
 			}
 		})
 	}
-}
-
-// TestSpans compares ranges with what prefixes mean.
-func TestSpans(t *testing.T) {
-	word := rapid.StringOfN(rapid.RuneFrom([]rune{'a', 'b', '_', 'é', '\U0010ffff'}), 0, 4, -1)
-	rapid.Check(t, func(t *rapid.T) {
-		prefix := word.Draw(t, "prefix")
-		prefixes := rapid.SliceOfN(word, 0, 4).Draw(t, "prefixes")
-		id := word.Draw(t, "id")
-		want := len(prefixes) == 0
-		for _, p := range prefixes {
-			want = want || strings.HasPrefix(id, p)
-		}
-		want = want && strings.HasPrefix(id, prefix)
-		times, last := 0, ""
-		for _, sp := range spans(prefix, prefixes) {
-			if string(sp.from) < last {
-				t.Fatalf("the ranges of %q and %q overlap or are not in order", prefix, prefixes)
-			}
-			last = "\xff\xff"
-			if sp.to != nil {
-				last = string(sp.to)
-			}
-			if id >= string(sp.from) && (sp.to == nil || id < string(sp.to)) {
-				times++
-			}
-		}
-		if times > 1 || (times == 1) != want {
-			t.Fatalf("%q is in %d ranges of prefix %q and %q, want %v", id, times, prefix, prefixes, want)
-		}
-	})
 }
 
 // TestPurge removes tombstones whose versions and locations are gone, as they

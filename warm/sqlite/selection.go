@@ -1,10 +1,10 @@
 package sqlite
 
 import (
-	"bytes"
 	"context"
 	"database/sql/driver"
 
+	"github.com/tierd/tierd/internal/idrange"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/mention"
@@ -16,16 +16,10 @@ func (c *conn) selected(ctx context.Context, sel warm.Selector, after string, li
 	if (tiering.Key{Namespace: sel.Namespace}).Reserved() {
 		return nil, nil
 	}
-	in := span{from: []byte(sel.ID), to: []byte(sel.ID + "\x00")}
-	if sel.Prefix != "" {
-		in = prefixSpan(sel.Prefix)
-	}
-	if in.to == nil {
-		in.to = bytes.Repeat([]byte{0xff}, tiering.MaxIDLength+1)
-	}
+	in := idrange.IDOrPrefix(sel.ID, sel.Prefix)
 	err = c.each(ctx, `SELECT * FROM (SELECT h.id`+ofKey+` WHERE n.tenant = ?1 AND n.name = ?2 AND h.id >= ?3 AND h.id < ?4 AND h.id > ?5 ORDER BY h.id LIMIT ?6)
 		UNION SELECT * FROM (SELECT DISTINCT id FROM location WHERE tenant = ?1 AND namespace = ?2 AND id >= ?3 AND id < ?4 AND id > ?5 ORDER BY id LIMIT ?6)
-		ORDER BY 1 LIMIT ?6`, []any{sel.Tenant, sel.Namespace, in.from, in.to, []byte(after), int64(limit)}, func(v []driver.Value) error {
+		ORDER BY 1 LIMIT ?6`, []any{sel.Tenant, sel.Namespace, in.From, in.To, []byte(after), int64(limit)}, func(v []driver.Value) error {
 		keys = append(keys, tiering.Key{Tenant: sel.Tenant, Namespace: sel.Namespace, ID: string(blob(v[0]))})
 		return nil
 	})

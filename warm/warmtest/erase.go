@@ -73,7 +73,7 @@ func testErase(t *testing.T, h Harness) {
 	t.Run("what a selector takes", func(t *testing.T) {
 		keys := []tiering.Key{
 			{Tenant: tenant, Namespace: tiering.PolicyNamespace, ID: "u_1"}, key("U_1/a"), key("u"), key("u%1/a"), key("u_1"), key("u_1/a"), key("u_1/b"),
-			key("u_1/gone"), key("u_1é"), key("u_2"), key("ux1/a"), {Tenant: tenant, Namespace: "zoo", ID: "u_1/a"}, {Tenant: "globex", Namespace: space, ID: "u_1/a"},
+			key("u_1/gone"), key("u_1é"), key("u_2"), key("ux1/a"), key("u\uFFFD"), key("u\U0001F600"), {Tenant: tenant, Namespace: "zoo", ID: "u_1/a"}, {Tenant: "globex", Namespace: space, ID: "u_1/a"},
 		}
 		all := make([]string, len(keys))
 		for i, k := range keys {
@@ -89,10 +89,11 @@ func testErase(t *testing.T, h Harness) {
 			{"a prefix, _ being itself", warm.Selector{Namespace: space, Prefix: "u_1"}, []int{4, 5, 6, 7, 8}},
 			{"a prefix, % being itself", warm.Selector{Namespace: space, Prefix: "u%"}, []int{3}},
 			{"a prefix with a slash", warm.Selector{Namespace: space, Prefix: "u_1/"}, []int{5, 6, 7}},
-			{"another namespace's", warm.Selector{Namespace: "zoo", Prefix: "u"}, []int{11}},
+			{"a prefix that ends in U+FFFD", warm.Selector{Namespace: space, Prefix: "u\uFFFD"}, []int{11}},
+			{"another namespace's", warm.Selector{Namespace: "zoo", Prefix: "u"}, []int{13}},
 			{"a namespace that is not there", warm.Selector{Namespace: "never", Prefix: "u"}, nil},
 			{"a reserved namespace: never", warm.Selector{Namespace: tiering.PolicyNamespace, ID: "u_1"}, nil},
-			{"a user, in every namespace but the reserved ones", warm.Selector{User: "ada"}, []int{1, 3, 5, 7, 9, 11}},
+			{"a user, in every namespace but the reserved ones", warm.Selector{User: "ada"}, []int{1, 3, 5, 7, 9, 11, 13}},
 			{"a user that is not there", warm.Selector{User: "nobody"}, nil},
 		} {
 			t.Run(c.name, func(t *testing.T) {
@@ -103,7 +104,7 @@ func testErase(t *testing.T, h Harness) {
 				for i, k := range keys {
 					f.must(k, owned([]string{"bob", "ada"}[i%2], `1`))
 				}
-				for _, spared := range []tiering.Key{keys[0], keys[12]} {
+				for _, spared := range []tiering.Key{keys[0], keys[14]} {
 					f.must(spared, op(tiering.OpDelete))
 					f.must(spared, owned("ada", `2`))
 				}

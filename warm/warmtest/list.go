@@ -32,26 +32,27 @@ func testList(t *testing.T, h Harness) {
 	}
 	t.Run("prefixes are bytes", func(t *testing.T) {
 		f := setup(t, h)
-		fill(f, "a", "a_b", "axb", "a%b", "a/b", "A_b", "b", "é", "éa", "z", "ê", "\U0010ffff", "\U0010ffffz")
+		fill(f, "a", "a_b", "axb", "a%b", "a/b", "A_b", "b", "é", "éa", "z", "ê", "\uFFFD", "\U0010ffff", "\U0010ffffz")
 		for _, c := range []struct {
 			prefix   string
 			prefixes []string
 			want     string
 		}{
-			{"", nil, "A_b a a%b a/b a_b axb b z é éa ê \U0010ffff \U0010ffffz"},
+			{"", nil, "A_b a a%b a/b a_b axb b z é éa ê \uFFFD \U0010ffff \U0010ffffz"},
 			{"a_", nil, "a_b"},
 			{"a%", nil, "a%b"},
 			{"a", nil, "a a%b a/b a_b axb"},
 			{"A", nil, "A_b"},
 			{"é", nil, "é éa"},
 			{"\U0010ffff", nil, "\U0010ffff \U0010ffffz"},
+			{"\uFFFD", nil, "\uFFFD"},
 			{"none", nil, ""},
 			{"", []string{"b", "a_", "a/", "b"}, "a/b a_b b"},
 			{"a", []string{"a_", "b"}, "a_b"},
 			{"a_b", []string{"a", "a_"}, "a_b"},
 			{"", []string{"a", "a_b"}, "a a%b a/b a_b axb"},
 			{"b", []string{"a"}, ""},
-			{"", []string{"", "a"}, "A_b a a%b a/b a_b axb b z é éa ê \U0010ffff \U0010ffffz"},
+			{"", []string{"", "a"}, "A_b a a%b a/b a_b axb b z é éa ê \uFFFD \U0010ffff \U0010ffffz"},
 		} {
 			equal(f, fmt.Sprintf("prefix %q of %q", c.prefix, c.prefixes), ids(list(f, warm.List{Prefix: c.prefix, Prefixes: c.prefixes})), c.want)
 		}
