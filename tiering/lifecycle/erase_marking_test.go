@@ -49,12 +49,15 @@ func TestRaceR37InAMarkedSegment(t *testing.T) {
 			paused.Warm = &remembering{Store: w.store, first: map[string]tiering.SegmentInfo{}}
 		}
 		err = lifecycle.New(paused).MarkingRewrite(w.ctx, segments[0].Name, func() {
+			r := w.erase(eraseSubject)
 			for range 500 {
-				r := w.erase(eraseSubject)
 				if r.State == "done" {
 					return
 				}
 				time.Sleep(2 * time.Millisecond)
+				_, _ = w.engine.EraseOnce(w.ctx) // lease_held until the paused one's has lapsed
+				r, err = w.engine.Erasure(w.ctx, tenant, r.ID)
+				w.no(err)
 			}
 			t.Error("the erase is not done")
 		})
