@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/tierd/tierd/internal/bench"
+	"github.com/tierd/tierd/internal/config"
 )
 
 type benchCommand struct {
@@ -40,7 +41,7 @@ func (c *benchCommand) Run(ctx context.Context, p *process, kctx *kong.Context) 
 	flags := given(kctx)
 	delete(flags, "for")
 	delete(flags, "writers")
-	loaded, err := p.loadChecked(flags, checkTiers)
+	loaded, err := p.loadChecked(flags, (*config.Loaded).Check)
 	if err != nil {
 		return err
 	}

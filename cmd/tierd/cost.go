@@ -8,6 +8,7 @@ import (
 	"github.com/alecthomas/kong"
 
 	"github.com/tierd/tierd"
+	"github.com/tierd/tierd/internal/config"
 	"github.com/tierd/tierd/internal/cost"
 )
 
@@ -31,7 +32,7 @@ func (c *costCommand) Run(ctx context.Context, p *process, kctx *kong.Context) e
 	}
 	flags := given(kctx)
 	delete(flags, "days")
-	loaded, err := p.loadChecked(flags, checkTiers)
+	loaded, err := p.loadChecked(flags, (*config.Loaded).Check)
 	if err != nil {
 		return err
 	}

@@ -3,7 +3,6 @@ package main
 import (
 	"errors"
 	"fmt"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -22,17 +21,11 @@ type tierFlags struct {
 
 // direct reads the settings that the tiers are opened by.
 func (p *process) direct(kctx *kong.Context) (tierd.Config, error) {
-	loaded, err := p.loadChecked(given(kctx), checkTiers)
+	loaded, err := p.loadChecked(given(kctx), (*config.Loaded).Check)
 	if err != nil {
 		return tierd.Config{}, err
 	}
 	return p.tiersOf(loaded), nil
-}
-
-// checkTiers returns what is wrong with settings for a command that opens the
-// tiers itself.
-func checkTiers(l *config.Loaded, now time.Time) []config.Fault {
-	return append(l.Check(now), checkDrivers(l)...)
 }
 
 // tiersOf names the warm and cold tiers of settings.

@@ -7,7 +7,6 @@ import (
 	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -33,9 +32,7 @@ func (*gcCommand) Help() string {
 }
 
 func (c *gcCommand) Run(ctx context.Context, p *process, kctx *kong.Context) error {
-	loaded, err := p.loadChecked(given(kctx), func(l *config.Loaded, now time.Time) []config.Fault {
-		return append(l.Check(now), checkDrivers(l)...)
-	})
+	loaded, err := p.loadChecked(given(kctx), (*config.Loaded).Check)
 	if err != nil {
 		return err
 	}

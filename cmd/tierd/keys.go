@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/alecthomas/kong"
 
@@ -56,9 +55,7 @@ func (f keyStoreFlags) use(ctx context.Context, p *process, kctx *kong.Context, 
 		}
 	}
 	// Whether the daemon may listen where it is told to does not matter here.
-	loaded, err := p.loadChecked(given(kctx), func(l *config.Loaded, now time.Time) []config.Fault {
-		return append(l.Check(now), checkDrivers(l)...)
-	})
+	loaded, err := p.loadChecked(given(kctx), (*config.Loaded).Check)
 	if err != nil {
 		return err
 	}

@@ -4,7 +4,6 @@ import (
 	"bytes"
 	"net"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -46,8 +45,8 @@ func TestAnnouncement(t *testing.T) {
 	}
 }
 
-// config check must say of a driver what serve would say.
-func TestDriversOfThisBuildAreThoseThatOpen(t *testing.T) {
+// What the configuration takes for a driver is one that opens.
+func TestEveryKnownDriverOpens(t *testing.T) {
 	for _, tier := range []string{"hot", "warm", "cold", "backup"} {
 		for _, scheme := range config.Schemes(tier) {
 			dir := t.TempDir()
@@ -75,9 +74,8 @@ func TestDriversOfThisBuildAreThoseThatOpen(t *testing.T) {
 					t.Error(err)
 				}
 			}
-			known := err == nil || !strings.Contains(err.Error(), "this build")
-			if listed := slices.Contains(drivers(tier), scheme); listed != known {
-				t.Errorf("%s %s: is listed as a driver of this build: %v; opening it says %v", tier, scheme, listed, err)
+			if err != nil && strings.Contains(err.Error(), "is not one this build") {
+				t.Errorf("%s %s: %v", tier, scheme, err)
 			}
 		}
 	}

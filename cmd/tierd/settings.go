@@ -2,7 +2,6 @@ package main
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -56,7 +55,7 @@ func (p *process) loadConfig(flags map[string]string) (*config.Loaded, error) {
 
 // checkConfig returns everything that is wrong with settings for serve.
 func checkConfig(l *config.Loaded, now time.Time) []config.Fault {
-	faults := append(l.Check(now), checkDrivers(l)...)
+	faults := l.Check(now)
 	if err := server.CheckBind(l.Listen, l.RequireKeys, l.TLSCert != "", l.Insecure); err != nil {
 		faults = append(faults, l.Fault("listen", "%v (--require-keys, --tls-cert with --tls-key, or --insecure)", err))
 	}
@@ -80,32 +79,12 @@ func openTo(l *config.Loaded) string {
 	return "without an API key and without TLS"
 }
 
-// drivers returns the URL schemes that tierd.Open takes for a tier in this
-// build, some of those that package config knows.
-func drivers(tier string) []string {
-	switch tier {
-	case "hot":
-		return []string{"memory", "redis", "rediss", "redis+sentinel", "rediss+sentinel", "redis+cluster", "rediss+cluster"}
-	case "warm":
-		return []string{"sqlite", "postgres", "postgresql"}
-	case "cold", "backup":
-		return []string{"dir", "s3"}
-	case "vector":
-		return []string{"flat", "pgvector"}
-	case "embed":
-		return []string{"static", "openai+https", "openai+http", "none"}
-	case "summarise":
-		return []string{"extractive", "openai+https", "openai+http"}
-	}
-	return nil
-}
-
-// driverNames says for the help of each tier's flag what it takes in this build.
+// driverNames says for the help of each tier's flag what it takes.
 func driverNames() map[string]string {
 	out := map[string]string{}
 	for _, tier := range tierNames() {
 		var forms []string
-		for _, scheme := range drivers(tier) {
+		for _, scheme := range config.Schemes(tier) {
 			if scheme == "postgresql" || strings.HasPrefix(scheme, "rediss") {
 				continue // other spellings, and the same over TLS
 			}
@@ -144,17 +123,4 @@ func urlForm(scheme string) string {
 
 func tierNames() []string {
 	return []string{"hot", "warm", "cold", "backup", "vector", "embed", "summarise"}
-}
-
-// checkDrivers refuses a tier whose driver is not in this build, before
-// anything is opened.
-func checkDrivers(l *config.Loaded) []config.Fault {
-	var faults []config.Fault
-	for _, tier := range tierNames() {
-		scheme, _, _ := strings.Cut(l.Value(tier).Text, ":")
-		if slices.Contains(config.Schemes(tier), scheme) && !slices.Contains(drivers(tier), scheme) {
-			faults = append(faults, l.Fault(tier, "this build of tierd has no driver for %s: yet: use %s:", scheme, strings.Join(drivers(tier), ":, ")))
-		}
-	}
-	return faults
 }

@@ -3,11 +3,7 @@ package bench
 import (
 	"context"
 	"errors"
-	"fmt"
-	"io"
-	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/cold/s3"
@@ -15,7 +11,6 @@ import (
 	"github.com/tierd/tierd/router"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
-	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/postgres"
 )
 
@@ -122,157 +117,4 @@ func (b *bench) router(ctx context.Context, name string, o nodeOptions) (*contes
 		b.archiving(n, c)
 	}
 	return c, nil
-}
-
-// archiving runs the engine of n while c has its turn, and stops it in its
-// tracks meanwhile: what waits is archived in the next slice, on its time.
-func (b *bench) archiving(n *node, c *contestant) {
-	ctx, stop := context.WithCancel(context.Background())
-	var running sync.WaitGroup
-	n.gate.shut()
-	running.Go(func() { n.engine.Run(ctx) })
-	b.later(func(context.Context) error {
-		stop()
-		n.gate.open()
-		running.Wait()
-		return nil
-	})
-	c.begin = func() { n.tally.reset(); n.gate.open() }
-	c.end = func(ctx context.Context) error {
-		n.gate.shut()
-		waiting, err := n.unarchived(ctx)
-		n.lag = waiting
-		return err
-	}
-	c.note = func() string { return fmt.Sprintf("%s, archive lag %.1f segments", n.tally.String(), n.lag) }
-}
-
-// unarchived is how many segments' worth of acknowledged versions is in no
-// finished segment. The namespace's policy lies in one too.
-func (n *node) unarchived(ctx context.Context) (segments float64, err error) {
-	var count, bytes int64
-	for after := ""; ; {
-		page, err := n.warm.Segments(ctx, tiering.DefaultTenant, tiering.SegmentFinished, after, 500)
-		if err != nil {
-			return 0, err
-		}
-		for _, s := range page {
-			after, count, bytes = s.Name, count+s.Count, bytes+s.RawSize
-		}
-		if len(page) < 500 {
-			break
-		}
-	}
-	if count == 0 {
-		return 0, nil
-	}
-	return float64(max(0, n.acknowledged.Load()-count)) * float64(bytes) / float64(count) / segmentBytes, nil
-}
-
-// counted counts what is written to a bucket.
-type counted struct {
-	cold.Bucket
-	puts, bytes atomic.Int64
-}
-
-func (c *counted) Create(ctx context.Context, name string, body io.ReadSeeker, size int64) error {
-	c.puts.Add(1)
-	c.bytes.Add(size)
-	return c.Bucket.Create(ctx, name, body, size)
-}
-
-// gate holds callers up while it is shut. The zero gate is open.
-type gate struct {
-	mu     sync.Mutex
-	opened chan struct{} // nil: open
-}
-
-func (g *gate) shut() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.opened == nil {
-		g.opened = make(chan struct{})
-	}
-}
-
-func (g *gate) open() {
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.opened != nil {
-		close(g.opened)
-		g.opened = nil
-	}
-}
-
-func (g *gate) pass(ctx context.Context) {
-	g.mu.Lock()
-	opened := g.opened
-	g.mu.Unlock()
-	if opened == nil {
-		return
-	}
-	select {
-	case <-opened:
-	case <-ctx.Done():
-	}
-}
-
-// gated is a warm store with a gate before what an archiver asks it most.
-type gated struct {
-	warm.Store
-	gate *gate
-}
-
-func (g *gated) Acquire(ctx context.Context, name, holder string, ttl time.Duration) (warm.Lease, bool, error) {
-	g.gate.pass(ctx)
-	return g.Store.Acquire(ctx, name, holder, ttl)
-}
-
-func (g *gated) ReadFeed(ctx context.Context, after int64, limit int) ([]warm.FeedEntry, error) {
-	g.gate.pass(ctx)
-	return g.Store.ReadFeed(ctx, after, limit)
-}
-
-func (g *gated) ReadVersions(ctx context.Context, of []warm.KeyVersion, maxBytes int64) ([]warm.Version, error) {
-	g.gate.pass(ctx)
-	return g.Store.ReadVersions(ctx, of, maxBytes)
-}
-
-func (g *gated) StartSegment(ctx context.Context, s tiering.SegmentInfo) error {
-	g.gate.pass(ctx)
-	return g.Store.StartSegment(ctx, s)
-}
-
-func (g *gated) FinishSegment(ctx context.Context, s tiering.SegmentInfo, at []tiering.Location, reader string, pos int64) error {
-	g.gate.pass(ctx)
-	return g.Store.FinishSegment(ctx, s, at, reader, pos)
-}
-
-// tally is a router.Recorder that counts batches.
-type tally struct{ batches, rows, missed atomic.Int64 }
-
-func (t *tally) reset() {
-	t.batches.Store(0)
-	t.rows.Store(0)
-	t.missed.Store(0)
-}
-
-func (t *tally) String() string {
-	s := fmt.Sprintf("%.1f rows a commit", float64(t.rows.Load())/float64(max(1, t.batches.Load())))
-	if n := t.missed.Load(); n > 0 {
-		s += fmt.Sprintf(", hot missed %d", n)
-	}
-	return s
-}
-
-func (t *tally) Batch(rows int)                        { t.batches.Add(1); t.rows.Add(int64(rows)) }
-func (t *tally) HotMissed()                            { t.missed.Add(1) }
-func (*tally) Load(tiering.Tier, time.Duration, error) {}
-func (*tally) Corrupt(tiering.Tier)                    {}
-func (*tally) HotLookup(bool)                          {}
-func (*tally) StateSize(int64, bool)                   {}
-func (*tally) SummaryCall(time.Duration, error)        {}
-func (*tally) ContextSummary(string)                   {}
-func (*tally) Commit(ctx context.Context, _ string, _ tiering.Key) (context.Context, func(int64, string, string, error)) {
-	return ctx, func(int64, string, string, error) {}
 }
