@@ -152,8 +152,32 @@ func (d *Daemon) Killed() bool {
 	return ok && status.Signaled() && status.Signal() == syscall.SIGKILL
 }
 
-// Signal sends a signal to the process, which runs: SIGSTOP, say.
-func (d *Daemon) Signal(s os.Signal) error { return d.cmd.Process.Signal(s) }
+// Pause stops the process in its tracks, and returns once all of it stands still.
+func (d *Daemon) Pause() {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(syscall.SIGSTOP); err != nil {
+		d.t.Fatal(err)
+	}
+	var status syscall.WaitStatus
+	for {
+		_, err := syscall.Wait4(d.cmd.Process.Pid, &status, syscall.WUNTRACED, nil)
+		if errors.Is(err, syscall.EINTR) {
+			continue
+		}
+		if err != nil || !status.Stopped() {
+			d.t.Fatalf("the daemon was to be stopped: %v, %v", status, err)
+		}
+		return
+	}
+}
+
+// Resume has a process that was paused go on.
+func (d *Daemon) Resume() {
+	d.t.Helper()
+	if err := d.cmd.Process.Signal(syscall.SIGCONT); err != nil {
+		d.t.Fatal(err)
+	}
+}
 
 // Kill ends the process, if it has not ended, as kill -9 does.
 func (d *Daemon) Kill() {

@@ -326,9 +326,7 @@ func (f *fleet) stoppedDaemon(ctx context.Context, t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := f.daemons[0].Signal(syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	f.daemons[0].Pause()
 	late := make(chan error, 1)
 	go func() {
 		fence := l.Fence()
@@ -336,9 +334,7 @@ func (f *fleet) stoppedDaemon(ctx context.Context, t *testing.T) {
 		late <- err
 	}()
 	seq := f.takeOver(ctx, t, second)
-	if err := f.daemons[0].Signal(syscall.SIGCONT); err != nil {
-		t.Fatal(err)
-	}
+	f.daemons[0].Resume()
 	if err := <-late; tiering.CodeOf(err) != tiering.CodeFenced {
 		t.Errorf("the late write: %v", err)
 	}

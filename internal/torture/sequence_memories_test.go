@@ -63,7 +63,7 @@ func (s *sequence) Append(rt *rapid.T) {
 	switch {
 	case !holds:
 		if tiering.CodeOf(err) != tiering.CodeSeqConflict {
-			s.Fatalf("an append behind %d, where %d is the last: %+v, %v", *o.ExpectSeq, l.last, a, err)
+			s.Fatalf("%s: an append behind %d, where %d is the last: %+v, %v", unheeded, *o.ExpectSeq, l.last, a, err)
 		}
 		return
 	case err != nil:

@@ -19,52 +19,70 @@ import (
 // recovered is how long after the last fault everything has to be as before.
 const recovered = time.Minute
 
-// breakWires breaks exchanges of a daemon with Redis, PostgreSQL and both buckets in
-// every way there is, under writers that try again with the same Idempotency-Key. Every
-// write has exactly one effect, no get is behind what was acknowledged once the faults are
-// over, and everything still comes to both buckets. A round is one exchange that was
-// broken.
-func breakWires(t *testing.T, c *course) {
+// breakWires breaks exchanges of a daemon with its callers, Redis, PostgreSQL and both
+// buckets in every way there is, under writers that try again with the same
+// Idempotency-Key. Every write has exactly one effect, no get is behind what was
+// acknowledged once the faults are over, and everything still comes to both buckets. A
+// round is one exchange that was broken.
+func breakWires(t *testing.T, c *course) { breakAndRetry(t, c, true) }
+
+// TestBrokenWiresNeedTheKey: without the key the retries leave two effects, and the
+// campaign says so.
+func TestBrokenWiresNeedTheKey(t *testing.T) {
+	c := &course{seed: 1, goal: 40}
+	breakAndRetry(t, c, false)
+	if len(c.violations) == 0 {
+		t.Errorf("%d wires broke under writes that were tried again without an Idempotency-Key, and nothing was found", c.rounds)
+	}
+}
+
+func breakAndRetry(t *testing.T, c *course, keyed bool) {
 	schema, _ := servicestest.Schema(t)
 	wires := map[string]*fault.Proxy{}
-	var hot, warm, primary, backup string
+	var hot, warm, primary, backup, front string
 	wires["redis"], hot = proxied(t, servicestest.Variable(t, "TIERD_HOT"), fault.Redis)
 	wires["postgres"], warm = proxied(t, schema, fault.Postgres)
 	wires["primary"], primary = proxiedBucket(t, "TIERD_COLD")
 	wires["backup"], backup = proxiedBucket(t, "TIERD_BACKUP")
 	t.Setenv("NO_PROXY", "127.0.0.1")
-	w := &effects{course: c, keyed: true, client: dial(t, daemontest.Serve(t, tierd.Config{
-		Data: t.TempDir(), Hot: hot, Warm: warm, Cold: primary, Backup: backup, SegmentAge: 200 * time.Millisecond}), patience)}
+	wires["callers"], front = proxied(t, daemontest.Serve(t, tierd.Config{
+		Data: t.TempDir(), Hot: hot, Warm: warm, Cold: primary, Backup: backup, SegmentAge: 200 * time.Millisecond}), fault.HTTP)
+	w := &effects{course: c, keyed: keyed, client: dial(t, front, patience)}
 	ctx, cancel := context.WithTimeout(t.Context(), 30*time.Minute)
 	defer cancel()
 	w.prepare(ctx, t)
-	// What a fault of each kind costs differs: the longest are the rarest.
+	// What a fault of each kind costs differs: the longest are the rarest. A caller
+	// waits as long as it likes, so that its wires break at once.
 	quick := []fault.Kind{fault.Reset, fault.Cut, fault.Half, fault.HalfClose, fault.Slow}
 	lasting := []fault.Kind{fault.Hole, fault.Drip}
+	kinds := 0
 	for i, name := range slices.Sorted(maps.Keys(wires)) {
-		every := map[string]int{"redis": 300, "postgres": 100}[name]
-		if every == 0 {
-			every = 8
-		}
+		every := map[string]int{"redis": 300, "postgres": 100, "callers": 100, "primary": 8, "backup": 8}[name]
 		seed := c.seed + uint64(10*i)
-		wires[name].Play(fault.First(
+		scripts := []fault.Script{
 			counted(c, fault.Sometimes(seed, every, fault.At(fault.Reply), quick...)),
 			counted(c, fault.Sometimes(seed+1, 2*every, fault.At(fault.Sent), quick...)),
-			counted(c, fault.Sometimes(seed+2, 20*every, fault.At(fault.Reply), lasting...)),
-		))
+		}
+		kinds += len(quick)
+		if name != "callers" {
+			scripts = append(scripts, counted(c, fault.Sometimes(seed+2, 20*every, fault.At(fault.Reply), lasting...)))
+			kinds += len(lasting)
+		}
+		wires[name].Play(fault.First(scripts...))
 	}
 	w.writeAll(ctx)
-	kinds := map[string]int{}
-	for name, p := range wires {
+	met := 0
+	for _, p := range wires {
 		p.Play(nil)
-		for k, n := range p.Faults() {
+		for _, n := range p.Faults() {
 			c.inject(n)
-			kinds[name+" "+string(k)] += n
+			met++
 		}
 	}
-	w.check(ctx)
-	w.settled(ctx)
-	c.note("%d writes, %d tries; %d of %d kinds of faults", w.done.Load(), w.tries.Load(), len(kinds), len(wires)*(len(quick)+len(lasting)))
+	if w.check(ctx); len(c.violations) == 0 {
+		w.settled(ctx)
+	}
+	c.note("%d writes, %d tries; %d of %d kinds of faults", w.done.Load(), w.tries.Load(), met, kinds)
 }
 
 // proxiedBucket makes a bucket on a variable's server, and puts a proxy before it.
