@@ -176,13 +176,13 @@ func TestMarksAreNotEvicted(t *testing.T) {
 // eventually waits for the sweeper, which ticks in real time.
 func eventually(t *testing.T, ok func() bool) {
 	t.Helper()
-	for range 200 {
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); {
 		if ok() {
 			return
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	t.Error("not within two seconds")
+	t.Error("not within 30 seconds")
 }
 
 func TestWhatWasSeenOfTooManyKeys(t *testing.T) {
