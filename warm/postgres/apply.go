@@ -62,7 +62,7 @@ func (s *state) space(k nsKey) *space {
 	if n := s.spaces[k]; n != nil {
 		return n
 	}
-	return &space{key: k}
+	return &space{}
 }
 
 func (s *state) entry(k tiering.Key) *entry {
@@ -86,7 +86,7 @@ func (s *state) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 	}
 	ns := s.space(spaceOf(c.Key))
 	e := s.entry(c.Key)
-	if refused := rules.Judge(c, ns.known && rules.Fits(c, ns.written, ns.kind, ns.class), ns.deleted, e.head, s.now); refused != nil {
+	if refused := rules.Judge(c, &ns.Namespace, e.head, s.now); refused != nil {
 		return refused, nil
 	}
 	for i := range c.Rows {
@@ -108,7 +108,7 @@ func (s *state) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 // carryOut makes one row of a change whose conditions hold.
 func (s *state) carryOut(ns *space, c *warm.Change, i int, e *entry, bodies []packed, results []warm.Result) error {
 	row := &c.Rows[i]
-	r, err := rules.Next(e.head, c.Key, row, s.now, ns.floor)
+	r, err := rules.Next(e.head, c.Key, row, s.now, ns.Floor)
 	if err != nil {
 		return err
 	}

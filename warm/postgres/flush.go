@@ -86,7 +86,7 @@ func (s *state) queueHeads(b *pgx.Batch, plain bool) {
 			h.add(e)
 		}
 		ns := s.space(spaceOf(key))
-		if !ns.written && !slices.Contains(first, ns.nid) {
+		if !ns.Written && !slices.Contains(first, ns.nid) {
 			first = append(first, ns.nid)
 		}
 		if !e.remade {

@@ -136,7 +136,7 @@ func (s *Store) gather(ctx context.Context, q querier, w want, names map[nsKey]s
 	b.Queue(readSpaces, nids).Query(func(rows pgx.Rows) error {
 		return drain(rows, func(row pgx.Rows) error {
 			n, err := scanSpace(row)
-			st.spaces[n.key] = n
+			st.spaces[nsKey{n.Tenant, n.Name}] = n
 			return err
 		})
 	})

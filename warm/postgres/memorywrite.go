@@ -68,7 +68,7 @@ func (s *state) memoryChanges() (set memoryRows, drop memoryDrops) {
 	for _, key := range sortedKeys(s.entries) {
 		e := s.entries[key]
 		ns := s.space(spaceOf(key))
-		if ns.kind != tiering.KindMemory || !e.changed || !e.remade || e.kid == 0 {
+		if ns.Kind != tiering.KindMemory || !e.changed || !e.remade || e.kid == 0 {
 			continue
 		}
 		switch {

@@ -9,6 +9,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // lockSpace is the other side of lockSpaces: nobody commits to the namespace
@@ -33,19 +34,19 @@ func (t *txn) ownSpace(tenant, name string) (*space, error) {
 }
 
 // newSpace makes the row of a namespace that has none, and locks it.
-func (t *txn) newSpace(n space) (*space, error) {
+func (t *txn) newSpace(n rules.Namespace) (*space, error) {
 	if _, err := t.exec(lockSpace, t.s.lockClass, 0); err != nil {
 		return nil, err
 	}
-	if _, err := t.exec(insertSpace, n.key.tenant, n.key.name, string(n.kind), string(n.class), n.floor, n.known, n.deleted, n.written); err != nil {
+	if _, err := t.exec(insertSpace, n.Tenant, n.Name, string(n.Kind), string(n.Class), n.Floor, n.Known, n.Deleted, n.Written); err != nil {
 		return nil, err
 	}
-	return t.ownSpace(n.key.tenant, n.key.name)
+	return t.ownSpace(n.Tenant, n.Name)
 }
 
 func (t *txn) storeSpace(n *space) error {
 	_, err := t.exec(`UPDATE namespace SET kind = $2, class = $3, floor = $4, known = $5, deleted = $6, written = $7 WHERE nid = $1`,
-		n.nid, string(n.kind), string(n.class), n.floor, n.known, n.deleted, n.written)
+		n.nid, string(n.Kind), string(n.Class), n.Floor, n.Known, n.Deleted, n.Written)
 	return err
 }
 
@@ -54,20 +55,13 @@ func (s *Store) EnsureNamespace(ctx context.Context, n warm.Namespace) (out warm
 	err = s.write(ctx, func(t *txn) error {
 		row, err := t.ownSpace(n.Tenant, n.Name)
 		if err == nil && row == nil {
-			row, err = t.newSpace(space{key: nsKey{n.Tenant, n.Name}, kind: n.Kind, class: n.Class, floor: n.Floor, known: true})
+			row, err = t.newSpace(rules.Namespace{Namespace: n, Known: true})
 		}
 		if err != nil {
 			return err
 		}
 		before := *row
-		if !row.known {
-			row.floor = max(row.floor, n.Floor)
-		}
-		if !row.known || !row.written {
-			row.kind, row.class = n.Kind, n.Class
-		}
-		row.known, row.deleted = true, false
-		out = row.public()
+		out = row.Ensure(n)
 		if *row == before {
 			return nil
 		}
@@ -85,7 +79,7 @@ func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped
 		if err != nil {
 			return err
 		}
-		if row == nil || row.deleted {
+		if row == nil || row.Deleted {
 			dropped = true
 			return errRollback
 		}
@@ -93,12 +87,12 @@ func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped
 		if err != nil || alive {
 			return orRollback(err)
 		}
-		if row.kind == tiering.KindMemory {
+		if row.Kind == tiering.KindMemory {
 			if err := t.dropMemoriesOf(row.nid); err != nil {
 				return err
 			}
 		}
-		dropped, row.deleted = true, true
+		dropped, row.Deleted = true, true
 		return t.storeSpace(row)
 	})
 	return dropped && err == nil, err
@@ -113,12 +107,12 @@ func (s *Store) RaiseFloor(ctx context.Context, tenant, name string, floor int64
 func (t *txn) raise(tenant, name string, floor int64) error {
 	row, err := t.ownSpace(tenant, name)
 	if err == nil && row == nil {
-		row, err = t.newSpace(space{key: nsKey{tenant, name}, floor: floor})
+		row, err = t.newSpace(rules.Namespace{Namespace: warm.Namespace{Tenant: tenant, Name: name, Floor: floor}})
 	}
-	if err != nil || row.floor >= floor {
+	if err != nil || row.Floor >= floor {
 		return err
 	}
-	row.floor = floor
+	row.Floor = floor
 	return t.storeSpace(row)
 }
 
@@ -139,7 +133,7 @@ func (s *Store) PurgeTombstones(ctx context.Context, tenant, name string, before
 			return err
 		}
 		var kids []int64
-		floor := row.floor
+		floor := row.Floor
 		err = t.each(`SELECT h.kid, h.version FROM tombstone o JOIN head h ON h.kid = o.kid AND h.op > 1 AND h.updated = o.at WHERE o.nid = $1 AND o.at < $2
 			AND NOT EXISTS (SELECT 1 FROM version v WHERE v.kid = h.kid)
 			AND NOT EXISTS (SELECT 1 FROM location l WHERE l.tenant = $3 AND l.namespace = $4 AND l.id = h.id) ORDER BY o.at LIMIT $5`,

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // meta holds restoring while a restore is under way, and floor, that of every
@@ -81,13 +82,12 @@ func (s *Store) RestoreNamespace(ctx context.Context, n warm.Namespace) error {
 	return s.refill(ctx, func(t *txn) error {
 		row, err := t.ownSpace(n.Tenant, n.Name)
 		if err == nil && row == nil {
-			row, err = t.newSpace(space{key: nsKey{n.Tenant, n.Name}})
+			row, err = t.newSpace(rules.Namespace{Namespace: warm.Namespace{Tenant: n.Tenant, Name: n.Name}})
 		}
 		if err != nil {
 			return err
 		}
-		row.kind, row.class, row.deleted, row.known = n.Kind, n.Class, n.Deleted, true
-		row.floor = max(row.floor, n.Floor)
+		row.Restore(n)
 		return t.storeSpace(row)
 	})
 }
@@ -132,7 +132,7 @@ func (t *txn) restore(keys []warm.Restored, bodies []packed) error {
 		if ns == nil {
 			var err error
 			if ns, err = t.ownSpace(key.Tenant, key.Namespace); err == nil && ns == nil {
-				ns, err = t.newSpace(space{key: spaceOf(key)})
+				ns, err = t.newSpace(rules.Namespace{Namespace: warm.Namespace{Tenant: key.Tenant, Name: key.Namespace}})
 			}
 			if err != nil {
 				return err

@@ -9,36 +9,25 @@ import (
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tierd/tierd/tiering"
-	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 type nsKey struct{ tenant, name string }
 
 func spaceOf(k tiering.Key) nsKey { return nsKey{k.Tenant, k.Namespace} }
 
-// space is a row of the table namespace. Every namespace that holds a key has
-// one, reserved ones too; known says that EnsureNamespace made it.
+// space is a row of the table namespace.
 type space struct {
-	nid     int32 // 0: no row
-	key     nsKey
-	kind    tiering.Kind
-	class   tiering.Class
-	floor   int64
-	known   bool
-	deleted bool
-	written bool
+	nid int32 // 0: no row
+	rules.Namespace
 	indexed bool
-}
-
-func (n *space) public() warm.Namespace {
-	return warm.Namespace{Tenant: n.key.tenant, Name: n.key.name, Kind: n.kind, Class: n.class, Floor: n.floor, Deleted: n.deleted}
 }
 
 const spaceColumns = `n.nid, n.tenant, n.name, n.kind, n.class, n.floor, n.known, n.deleted, n.written, n.indexed`
 
 func scanSpace(row pgx.Rows) (*space, error) {
 	n := &space{}
-	err := row.Scan(&n.nid, &n.key.tenant, &n.key.name, &n.kind, &n.class, &n.floor, &n.known, &n.deleted, &n.written, &n.indexed)
+	err := row.Scan(&n.nid, &n.Tenant, &n.Name, &n.Kind, &n.Class, &n.Floor, &n.Known, &n.Deleted, &n.Written, &n.indexed)
 	return n, err
 }
 

@@ -33,7 +33,7 @@ func (t *txn) apply(c *warm.Change, bodies []packed) ([]warm.Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	if refused := rules.Judge(c, ns.known && rules.Fits(c, ns.written, ns.kind, ns.class), ns.deleted, e.head, t.now); refused != nil {
+	if refused := rules.Judge(c, &ns.Namespace, e.head, t.now); refused != nil {
 		return refused, nil
 	}
 	return results, t.carryOut(ns, c, e, bodies, results)
@@ -55,7 +55,7 @@ func (t *txn) carryOut(ns *namespace, c *warm.Change, e entry, bodies []packed, 
 				continue
 			}
 		}
-		r, err := rules.Next(e.head, c.Key, row, t.now, ns.floor)
+		r, err := rules.Next(e.head, c.Key, row, t.now, ns.Floor)
 		if err != nil {
 			return err
 		}
@@ -88,7 +88,7 @@ func (t *txn) carryOut(ns *namespace, c *warm.Change, e entry, bodies []packed, 
 			return err
 		}
 	}
-	if !done || ns.kind != tiering.KindMemory {
+	if !done || ns.Kind != tiering.KindMemory {
 		return nil
 	}
 	t.touch(c.Key)

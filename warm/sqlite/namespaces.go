@@ -8,25 +8,15 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 type nsKey struct{ tenant, name string }
 
-// namespace is a row of the table of that name. Every namespace that holds a
-// key has one, reserved ones too; known says that EnsureNamespace made it.
+// namespace is a row of the table of that name.
 type namespace struct {
-	nid     int64 // 0: no row yet
-	key     nsKey
-	kind    tiering.Kind
-	class   tiering.Class
-	floor   int64
-	known   bool
-	deleted bool
-	written bool
-}
-
-func (n *namespace) public() warm.Namespace {
-	return warm.Namespace{Tenant: n.key.tenant, Name: n.key.name, Kind: n.kind, Class: n.class, Floor: n.floor, Deleted: n.deleted}
+	nid int64 // 0: no row yet
+	rules.Namespace
 }
 
 // namespace returns the row from memory: only the writer changes it, and
@@ -36,11 +26,11 @@ func (t *txn) namespace(tenant, name string) (*namespace, error) {
 	if n, ok := t.namespaces[key]; ok {
 		return n, nil
 	}
-	n := &namespace{key: key, floor: t.floor}
+	n := &namespace{Namespace: rules.Namespace{Namespace: warm.Namespace{Tenant: tenant, Name: name, Floor: t.floor}}}
 	err := t.each(context.Background(), `SELECT nid, kind, class, floor, known, deleted, written FROM namespace WHERE tenant = ? AND name = ?`,
 		[]any{tenant, name}, func(v []driver.Value) error {
-			n.nid, n.kind, n.class, n.floor = num(v[0]), tiering.Kind(text(v[1])), tiering.Class(text(v[2])), num(v[3])
-			n.known, n.deleted, n.written = num(v[4]) == 1, num(v[5]) == 1, num(v[6]) == 1
+			n.nid, n.Kind, n.Class, n.Floor = num(v[0]), tiering.Kind(text(v[1])), tiering.Class(text(v[2])), num(v[3])
+			n.Known, n.Deleted, n.Written = num(v[4]) == 1, num(v[5]) == 1, num(v[6]) == 1
 			return nil
 		})
 	if err != nil {
@@ -64,21 +54,21 @@ func (t *txn) store(n *namespace) (err error) {
 	}
 	if n.nid == 0 {
 		n.nid, err = t.insert(`INSERT INTO namespace (tenant, name, kind, class, floor, known, deleted, written) VALUES (?, ?, ?, ?, ?, ?, ?, ?)`,
-			n.key.tenant, n.key.name, string(n.kind), string(n.class), n.floor, bit(n.known), bit(n.deleted), bit(n.written))
-		t.namespaces[n.key] = n
+			n.Tenant, n.Name, string(n.Kind), string(n.Class), n.Floor, bit(n.Known), bit(n.Deleted), bit(n.Written))
+		t.namespaces[nsKey{n.Tenant, n.Name}] = n
 		return err
 	}
 	_, err = t.exec(`UPDATE namespace SET kind = ?, class = ?, floor = ?, known = ?, deleted = ?, written = ? WHERE nid = ?`,
-		string(n.kind), string(n.class), n.floor, bit(n.known), bit(n.deleted), bit(n.written), n.nid)
+		string(n.Kind), string(n.Class), n.Floor, bit(n.Known), bit(n.Deleted), bit(n.Written), n.nid)
 	return err
 }
 
 // firstKey notes that a key is written, which fixes kind and class.
 func (t *txn) firstKey(n *namespace) error {
-	if n.written {
+	if n.Written {
 		return nil
 	}
-	n.written = true
+	n.Written = true
 	return t.store(n)
 }
 
@@ -90,14 +80,7 @@ func (s *Store) EnsureNamespace(ctx context.Context, n warm.Namespace) (out warm
 			return err
 		}
 		before := *row
-		if !row.known {
-			row.floor = max(row.floor, n.Floor)
-		}
-		if !row.known || !row.written {
-			row.kind, row.class = n.Kind, n.Class
-		}
-		row.known, row.deleted = true, false
-		out = row.public()
+		out = row.Ensure(n)
 		if *row == before {
 			return errRollback
 		}
@@ -114,7 +97,7 @@ func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped
 		if err != nil {
 			return err
 		}
-		if row.nid == 0 || row.deleted {
+		if row.nid == 0 || row.Deleted {
 			dropped = true
 			return errRollback
 		}
@@ -123,8 +106,8 @@ func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped
 		if err != nil || n > 0 {
 			return orRollback(err)
 		}
-		dropped, row.deleted = true, true
-		if row.kind == tiering.KindMemory {
+		dropped, row.Deleted = true, true
+		if row.Kind == tiering.KindMemory {
 			if err := t.dropMemories(row.nid); err != nil {
 				return err
 			}
@@ -146,10 +129,10 @@ func (s *Store) RaiseFloor(ctx context.Context, tenant, name string, floor int64
 }
 
 func (t *txn) raise(row *namespace, floor int64) error {
-	if row.nid != 0 && row.floor >= floor {
+	if row.nid != 0 && row.Floor >= floor {
 		return nil
 	}
-	row.floor = max(row.floor, floor)
+	row.Floor = max(row.Floor, floor)
 	return t.store(row)
 }
 
@@ -163,7 +146,7 @@ func (s *Store) PurgeTombstones(ctx context.Context, tenant, name string, before
 			return orRollback(err)
 		}
 		var kids []int64
-		floor := row.floor
+		floor := row.Floor
 		err = t.each(context.Background(), `SELECT h.kid, h.version FROM head h WHERE h.ns = ? AND h.op > 1 AND h.updated < ?
 			AND NOT EXISTS (SELECT 1 FROM version v WHERE v.kid = h.kid)
 			AND NOT EXISTS (SELECT 1 FROM location l WHERE l.tenant = ? AND l.namespace = ? AND l.id = h.id)

@@ -93,8 +93,7 @@ func (s *Store) RestoreNamespace(ctx context.Context, n warm.Namespace) error {
 		if err != nil {
 			return err
 		}
-		row.kind, row.class, row.deleted, row.known = n.Kind, n.Class, n.Deleted, true
-		row.floor = max(row.floor, n.Floor)
+		row.Restore(n)
 		return t.store(row)
 	})
 }

@@ -10,12 +10,12 @@ import (
 )
 
 // Judge returns the results of a change that is refused, nil for one whose rows may
-// be carried out. h is the head that stands, the zero Head for a key that never was;
-// known and deleted are of its namespace. The order of the checks is the contract's:
-// the namespace, the condition, the owner.
-func Judge(c *warm.Change, known, deleted bool, h warm.Head, now time.Time) []warm.Result {
+// be carried out. h is the head that stands, the zero Head for a key that never was; n
+// is its namespace, the zero Namespace where there is no row. The order of the checks is
+// the contract's: the namespace, the condition, the owner.
+func Judge(c *warm.Change, n *Namespace, h warm.Head, now time.Time) []warm.Result {
 	switch i := foreign(h, c.Rows, now); {
-	case !writable(c, known, deleted):
+	case !n.takes(c):
 		return Each(c.Rows, warm.Result{Status: warm.NoNamespace})
 	case !c.If.Holds(h.Standing(now)):
 		return Each(c.Rows, warm.Result{Status: warm.Conflict, Head: h})
@@ -25,21 +25,6 @@ func Judge(c *warm.Change, known, deleted bool, h warm.Head, now time.Time) []wa
 		return results
 	}
 	return nil
-}
-
-// Fits reports whether a namespace is what the change's writer takes it for. Once a key
-// was written neither changes, and whoever knows the namespace knows both.
-func Fits(c *warm.Change, written bool, kind tiering.Kind, class tiering.Class) bool {
-	return written || c.Kind == "" || c.Key.Reserved() || c.Kind == kind && c.Class == class
-}
-
-// writable reports whether the change may be made in its namespace. The sweep may
-// still bury what expired in a namespace that was dropped.
-func writable(c *warm.Change, known, deleted bool) bool {
-	if c.Key.Reserved() || known && !deleted {
-		return true
-	}
-	return known && len(c.Rows) == 1 && c.Rows[0].Op == tiering.OpExpire
 }
 
 // Each gives every row the result r.
