@@ -184,20 +184,9 @@ func (s *state) keep(i *warm.Idempotency, result []byte) {
 	s.once = append(s.once, requestRow{i, result})
 }
 
-// rememberAll keeps the results of a whole transaction. decide may have filled
-// in the answer by now.
+// rememberAll keeps the results of a whole transaction.
 func (s *state) rememberAll(i *warm.Idempotency, results [][]warm.Result) {
-	kept := make([][]warm.Result, len(results))
-	for c := range results {
-		kept[c] = append([]warm.Result(nil), results[c]...)
-		for r := range kept[c] {
-			kept[c][r].Answer = i.Answer
-		}
-	}
-	if len(kept) == 0 {
-		kept = [][]warm.Result{{{Answer: i.Answer}}}
-	}
-	s.keep(i, encodeResults(kept, false))
+	s.keep(i, encodeResults(rules.Remembered(i, results), false))
 }
 
 // replayAll is replay for a transaction that one request covers.
@@ -215,10 +204,5 @@ func (s *state) replayAll(i *warm.Idempotency) (results [][]warm.Result, known b
 	if results, err = decodeStored(had.result); err != nil {
 		return nil, false, err
 	}
-	for c := range results {
-		for r := range results[c] {
-			results[c][r].Status = warm.Replayed
-		}
-	}
-	return results, true, nil
+	return rules.Replayed(results), true, nil
 }

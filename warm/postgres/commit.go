@@ -10,6 +10,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // maxRows is more rows than a batch has.
@@ -223,7 +224,9 @@ func (s *Store) Atomic(ctx context.Context, id uuid.UUID, keys []tiering.Key, id
 		if err != nil {
 			return nil, err
 		}
-		if answer, committed, err = s.applyAll(st, keys, changes); err != nil {
+		bodies := s.packAll(changes)
+		answer, committed, err = rules.ApplyAll(keys, changes, func(i int) ([]warm.Result, error) { return st.apply(&changes[i], bodies[i]) })
+		if err != nil {
 			return nil, err
 		}
 		if !committed {
@@ -268,27 +271,4 @@ func (s *Store) currents(st *state, keys []tiering.Key) []warm.Current {
 		}
 	}
 	return out
-}
-
-// applyAll applies changes one after the other. ok is false when a row of any
-// failed; the others are still evaluated, so that all results say something.
-func (s *Store) applyAll(st *state, locked []tiering.Key, changes []warm.Change) (results [][]warm.Result, ok bool, err error) {
-	allowed := make(map[tiering.Key]bool, len(locked))
-	for _, k := range locked {
-		allowed[k] = true
-	}
-	bodies := s.packAll(changes)
-	results, ok = make([][]warm.Result, len(changes)), true
-	for i := range changes {
-		if !allowed[changes[i].Key] {
-			return nil, false, tiering.Invalidf("an atomic change of %s, which was not locked", changes[i].Key)
-		}
-		if results[i], err = st.apply(&changes[i], bodies[i]); err != nil {
-			return nil, false, err
-		}
-		for _, r := range results[i] {
-			ok = ok && (r.Status == warm.Done || r.Status == warm.NoChange)
-		}
-	}
-	return results, ok, nil
 }

@@ -10,6 +10,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // Commit implements warm.Committer. A batch in which nothing changed leaves
@@ -118,7 +119,9 @@ func (s *Store) Atomic(ctx context.Context, id uuid.UUID, keys []tiering.Key, id
 		if err != nil {
 			return nil, err
 		}
-		if results, committed, err = t.applyAll(keys, changes); err != nil {
+		bodies := s.pack(changes)
+		results, committed, err = rules.ApplyAll(keys, changes, func(i int) ([]warm.Result, error) { return t.apply(&changes[i], bodies[i]) })
+		if err != nil {
 			return nil, err
 		}
 		if !committed {
@@ -139,27 +142,4 @@ func (s *Store) Atomic(ctx context.Context, id uuid.UUID, keys []tiering.Key, id
 		return s.Resolve(context.WithoutCancel(ctx), &warm.Batch{ID: id})
 	}
 	return nil, false, err
-}
-
-// applyAll applies changes one after the other. ok is false when a row of any
-// failed; the others are still evaluated, so that all results say something.
-func (t *txn) applyAll(locked []tiering.Key, changes []warm.Change) (results [][]warm.Result, ok bool, err error) {
-	allowed := make(map[tiering.Key]bool, len(locked))
-	for _, k := range locked {
-		allowed[k] = true
-	}
-	bodies := t.s.pack(changes)
-	results, ok = make([][]warm.Result, len(changes)), true
-	for i := range changes {
-		if !allowed[changes[i].Key] {
-			return nil, false, tiering.Invalidf("an atomic change of %s, which was not locked", changes[i].Key)
-		}
-		if results[i], err = t.apply(&changes[i], bodies[i]); err != nil {
-			return nil, false, err
-		}
-		for _, r := range results[i] {
-			ok = ok && (r.Status == warm.Done || r.Status == warm.NoChange)
-		}
-	}
-	return results, ok, nil
 }

@@ -5,6 +5,7 @@ import (
 
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // recall returns the stored result of a request, ok false when it is new. A
@@ -59,20 +60,9 @@ func (t *txn) once(i *warm.Idempotency, r warm.Result) error {
 	return t.remember(i, encodeResult(r))
 }
 
-// onceAll keeps the results of a whole transaction. decide may have filled in
-// the answer by now.
+// onceAll keeps the results of a whole transaction.
 func (t *txn) onceAll(i *warm.Idempotency, results [][]warm.Result) error {
-	kept := make([][]warm.Result, len(results))
-	for c := range results {
-		kept[c] = append([]warm.Result(nil), results[c]...)
-		for r := range kept[c] {
-			kept[c][r].Answer = i.Answer
-		}
-	}
-	if len(kept) == 0 {
-		kept = [][]warm.Result{{{Answer: i.Answer}}}
-	}
-	return t.remember(i, encodeResults(kept, false))
+	return t.remember(i, encodeResults(rules.Remembered(i, results), false))
 }
 
 // replayAll is replay for a transaction that one request covers. A known one
@@ -91,10 +81,5 @@ func (t *txn) replayAll(i *warm.Idempotency) (results [][]warm.Result, known boo
 	if results, err = decodeResults(stored, nil); err != nil {
 		return nil, false, err
 	}
-	for c := range results {
-		for r := range results[c] {
-			results[c][r].Status = warm.Replayed
-		}
-	}
-	return results, true, nil
+	return rules.Replayed(results), true, nil
 }
