@@ -2,13 +2,13 @@ package postgres
 
 import (
 	"context"
-	"slices"
 
 	"github.com/jackc/pgx/v5"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // StartErase implements warm.Eraser. Of e it keeps the id, the selector and
@@ -142,15 +142,9 @@ func (s *Store) FinishErase(ctx context.Context, id string) (e warm.Erasure, err
 			return err
 		}
 		e = o.Erasure
-		switch {
-		case !e.Done.IsZero():
-			return errRollback
-		case e.Pos == 0:
-			return tiering.Errorf(tiering.CodeWrongKind, "the erase order %s is not finished in warm", id)
-		case len(e.Segments) > 0:
-			return tiering.Errorf(tiering.CodeWrongKind, "the erase order %s has %d segments to clean", id, len(e.Segments))
+		if finished, err := rules.FinishErase(&e, t.now); !finished {
+			return orRollback(err)
 		}
-		e.Done, e.Selector = t.now, warm.Selector{Tenant: e.Selector.Tenant}
 		if _, err := t.exec(`DELETE FROM erasure_key WHERE erasure = $1`, o.seq); err != nil {
 			return err
 		}
@@ -169,27 +163,13 @@ func (s *Store) CountErase(ctx context.Context, sel warm.Selector) (e warm.Erasu
 		return e, err
 	}
 	err = s.read(ctx, func(q querier) error {
-		e = warm.Erasure{Selector: sel}
-		segments := map[string]bool{}
+		var all rules.Tally
 		err := eachSelected(ctx, q, sel, func(key tiering.Key) error {
 			f, err := readFootprint(ctx, q, sel, key)
-			if err != nil || f.empty() {
-				return err
-			}
-			if f.whole {
-				e.Keys++
-			}
-			e.Versions += f.versions
-			e.Bytes += f.bytes
-			for _, name := range f.segments {
-				segments[name] = true
-			}
-			return nil
+			all.Add(f)
+			return err
 		})
-		for name := range segments {
-			e.Segments = append(e.Segments, name)
-		}
-		slices.Sort(e.Segments)
+		e = all.Erasure(sel)
 		return err
 	})
 	return e, err

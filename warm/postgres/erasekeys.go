@@ -11,6 +11,7 @@ import (
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
 	"github.com/tierd/tierd/warm/internal/mention"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // The phases of an order. No index says who owned a key in the past, and
@@ -105,18 +106,18 @@ func (t *txn) takeSome(o *order, limit int) (taken int, err error) {
 	if err := t.ownHeads(keys); err != nil {
 		return 0, err
 	}
-	prints := make([]footprint, len(keys))
+	prints := make([]rules.Footprint, len(keys))
 	var drop memoryDrops
 	whole := mention.New(warm.Selector{Tenant: o.Selector.Tenant})
 	for i, k := range keys {
 		if prints[i], err = readFootprint(t.ctx, t.conn, o.Selector, k); err != nil {
 			return 0, err
 		}
-		if prints[i].whole && !seen[i] {
+		if prints[i].Whole && !seen[i] {
 			whole.Add(k)
 		}
-		if prints[i].whole && prints[i].kid != 0 {
-			drop.add(prints[i].kid, []byte{}, 0)
+		if prints[i].Whole && prints[i].Kid != 0 {
+			drop.add(prints[i].Kid, []byte{}, 0)
 		}
 	}
 	if o.Selector.User != "" {
@@ -252,27 +253,25 @@ func (t *txn) erasable(o *order, limit int) (keys []tiering.Key, seen []bool, er
 // it removes the user's version rows: the locations stay with the others', and
 // lose the user's when their segments are rewritten. Its index entry is gone
 // already.
-func (t *txn) take(o *order, key tiering.Key, f footprint) error {
-	if f.empty() {
+func (t *txn) take(o *order, key tiering.Key, f rules.Footprint) error {
+	if f.Empty() {
 		return nil
 	}
-	if err := t.raise(key.Tenant, key.Namespace, f.top); err != nil {
+	if err := t.raise(key.Tenant, key.Namespace, f.Top); err != nil {
 		return err
 	}
 	b := &pgx.Batch{}
-	b.Queue(`INSERT INTO erasure_segment (erasure, segment) SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING`, o.seq, f.segments)
-	b.Queue(`DELETE FROM version WHERE kid = $1 AND ($2 OR owner = $3)`, f.kid, f.whole, o.Selector.User)
-	o.Versions += f.versions
-	o.Bytes += f.bytes
-	if !f.whole {
+	b.Queue(`INSERT INTO erasure_segment (erasure, segment) SELECT $1, unnest($2::text[]) ON CONFLICT DO NOTHING`, o.seq, f.Segments)
+	b.Queue(`DELETE FROM version WHERE kid = $1 AND ($2 OR owner = $3)`, f.Kid, f.Whole, o.Selector.User)
+	f.Count(&o.Erasure)
+	if !f.Whole {
 		// It may be of what the user had there.
-		b.Queue(emptyProjection+` WHERE p.kid = $1 AND EXISTS (SELECT FROM head h WHERE h.kid = p.kid AND h.flags & 2 = 2 AND p.version IS DISTINCT FROM h.version)`, f.kid)
+		b.Queue(emptyProjection+` WHERE p.kid = $1 AND EXISTS (SELECT FROM head h WHERE h.kid = p.kid AND h.flags & 2 = 2 AND p.version IS DISTINCT FROM h.version)`, f.Kid)
 	}
-	if f.whole {
-		b.Queue(`DELETE FROM head WHERE kid = $1`, f.kid)
-		b.Queue(`DELETE FROM projection WHERE kid = $1`, f.kid)
+	if f.Whole {
+		b.Queue(`DELETE FROM head WHERE kid = $1`, f.Kid)
+		b.Queue(`DELETE FROM projection WHERE kid = $1`, f.Kid)
 		b.Queue(`DELETE FROM location WHERE tenant = $1 AND namespace = $2 AND id = $3`, key.Tenant, key.Namespace, []byte(key.ID))
-		o.Keys++
 	}
 	return t.conn.SendBatch(t.ctx, b).Close()
 }

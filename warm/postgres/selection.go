@@ -8,30 +8,19 @@ import (
 	"github.com/tierd/tierd/internal/idrange"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
-
-// footprint is what warm holds of a key that an erase takes.
-type footprint struct {
-	kid      int64 // 0: no head
-	whole    bool  // the key goes; else only what a user had there before its owner
-	versions int64 // rows to take
-	bytes    int64 // of those rows, uncompressed
-	top      int64 // the highest version anywhere
-	segments []string
-}
-
-func (f *footprint) empty() bool { return f.kid == 0 && len(f.segments) == 0 }
 
 // readFootprint looks at a key that sel takes. A user takes a key whole that is
 // his, be it deleted; of any other he takes his versions.
-func readFootprint(ctx context.Context, q querier, sel warm.Selector, key tiering.Key) (f footprint, err error) {
-	f.whole = sel.User == ""
+func readFootprint(ctx context.Context, q querier, sel warm.Selector, key tiering.Key) (f rules.Footprint, err error) {
+	f.Whole = sel.User == ""
 	args := []any{key.Tenant, key.Namespace, []byte(key.ID)}
 	err = each(ctx, q, `SELECT k.kid, k.version, k.whole, v.n, v.bytes FROM (SELECT h.kid, h.version, $4 = '' OR h.owner = $4 AS whole`+
 		ofKey+` WHERE n.tenant = $1 AND n.name = $2 AND h.id = $3) k
 		CROSS JOIN LATERAL (SELECT count(*) AS n, coalesce(sum(size), 0)::bigint AS bytes FROM version v WHERE v.kid = k.kid AND (k.whole OR v.owner = $4)) v`,
 		append(args, sel.User), func(row pgx.Rows) error {
-			return row.Scan(&f.kid, &f.top, &f.whole, &f.versions, &f.bytes)
+			return row.Scan(&f.Kid, &f.Top, &f.Whole, &f.Versions, &f.Bytes)
 		})
 	if err != nil {
 		return f, err
@@ -40,7 +29,7 @@ func readFootprint(ctx context.Context, q querier, sel warm.Selector, key tierin
 		var name string
 		var top int64
 		err := row.Scan(&name, &top)
-		f.segments, f.top = append(f.segments, name), max(f.top, top)
+		f.Segments, f.Top = append(f.Segments, name), max(f.Top, top)
 		return err
 	})
 	return f, err

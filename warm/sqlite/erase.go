@@ -7,6 +7,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // StartErase implements warm.Eraser. Of e it keeps the id, the selector and
@@ -127,15 +128,9 @@ func (s *Store) FinishErase(ctx context.Context, id string) (e warm.Erasure, err
 			return err
 		}
 		e = o.Erasure
-		switch {
-		case !e.Done.IsZero():
-			return errRollback
-		case e.Pos == 0:
-			return tiering.Errorf(tiering.CodeWrongKind, "the erase order %s is not finished in warm", id)
-		case len(e.Segments) > 0:
-			return tiering.Errorf(tiering.CodeWrongKind, "the erase order %s has %d segments to clean", id, len(e.Segments))
+		if finished, err := rules.FinishErase(&e, t.now); !finished {
+			return orRollback(err)
 		}
-		e.Done, e.Selector = t.now, warm.Selector{Tenant: e.Selector.Tenant}
 		_, err = t.exec(`UPDATE erasure SET done = ?, namespace = '', id = x'', prefix = x'', user = '' WHERE seq = ?`, column.Micros(e.Done), o.seq)
 		t.committed = func() { delete(t.sweeps, id) }
 		return err

@@ -286,7 +286,7 @@ func (t *txn) cleanWhole(p *step, prints []footprint) error {
 	for i, k := range p.keys {
 		_, watched := p.watched.Keys[k]
 		_, shared := p.shared[k.ID]
-		if prints[i].whole && (shared || !watched) {
+		if prints[i].Whole && (shared || !watched) {
 			whole.Add(k)
 		}
 	}

@@ -3,35 +3,28 @@ package sqlite
 import (
 	"context"
 	"database/sql/driver"
-	"slices"
 
 	"github.com/google/uuid"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // footprint is what warm holds of a key that an erase takes.
 type footprint struct {
-	kid      int64  // 0: no head
-	whole    bool   // the key goes; else only what a user had there before its owner
-	user     string // that user
-	versions int64  // rows to take
-	bytes    int64  // of those rows, uncompressed
-	top      int64  // the highest version anywhere
-	segments []string
+	rules.Footprint
+	user string // of a selector of one
 }
-
-func (f *footprint) empty() bool { return f.kid == 0 && len(f.segments) == 0 }
 
 // footprint looks at a key that sel takes. A user takes a key whole that is
 // his, be it deleted; of any other he takes his versions.
 func (c *conn) footprint(sel warm.Selector, key tiering.Key) (f footprint, err error) {
-	f.whole, f.user = sel.User == "", sel.User
+	f.Whole, f.user = sel.User == "", sel.User
 	err = c.each(context.Background(), `SELECT h.kid, h.version, h.user`+ofKey+whereKey, keyArgs(key), func(v []driver.Value) error {
-		f.kid, f.top = num(v[0]), num(v[1])
-		f.whole = f.whole || text(v[2]) == sel.User
+		f.Kid, f.Top = num(v[0]), num(v[1])
+		f.Whole = f.Whole || text(v[2]) == sel.User
 		return nil
 	})
 	if err != nil {
@@ -39,7 +32,7 @@ func (c *conn) footprint(sel warm.Selector, key tiering.Key) (f footprint, err e
 	}
 	rows, args := f.rows()
 	err = c.each(context.Background(), `SELECT count(*), sum(size)`+rows, args, func(v []driver.Value) error {
-		f.versions, f.bytes = num(v[0]), num(v[1])
+		f.Versions, f.Bytes = num(v[0]), num(v[1])
 		return nil
 	})
 	if err != nil {
@@ -47,7 +40,7 @@ func (c *conn) footprint(sel warm.Selector, key tiering.Key) (f footprint, err e
 	}
 	err = c.each(context.Background(), `SELECT segment, max_version FROM location WHERE tenant = ? AND namespace = ? AND id = ?`, keyArgs(key),
 		func(v []driver.Value) error {
-			f.segments, f.top = append(f.segments, text(v[0])), max(f.top, num(v[1]))
+			f.Segments, f.Top = append(f.Segments, text(v[0])), max(f.Top, num(v[1]))
 			return nil
 		})
 	return f, err
@@ -55,27 +48,27 @@ func (c *conn) footprint(sel warm.Selector, key tiering.Key) (f footprint, err e
 
 // rows is the end of a statement about the version rows to take.
 func (f *footprint) rows() (from string, args []any) {
-	if f.whole {
-		return ` FROM version WHERE kid = ?`, []any{f.kid}
+	if f.Whole {
+		return ` FROM version WHERE kid = ?`, []any{f.Kid}
 	}
-	return ` FROM version WHERE kid = ? AND user = ?`, []any{f.kid, f.user}
+	return ` FROM version WHERE kid = ? AND user = ?`, []any{f.Kid, f.user}
 }
 
 // take removes a key, but for its mentions, and counts it. Of a key that stays
 // it removes the user's version rows: the locations stay with the others', and
 // lose the user's when their segments are rewritten.
 func (t *txn) take(o *order, key tiering.Key, f footprint) error {
-	if f.empty() {
+	if f.Empty() {
 		return nil
 	}
 	ns, err := t.namespace(key.Tenant, key.Namespace)
 	if err != nil {
 		return err
 	}
-	if err := t.raise(ns, f.top); err != nil {
+	if err := t.raise(ns, f.Top); err != nil {
 		return err
 	}
-	for _, name := range f.segments {
+	for _, name := range f.Segments {
 		if _, err := t.exec(`INSERT OR IGNORE INTO erasure_segment (erasure, segment) VALUES (?, ?)`, o.seq, name); err != nil {
 			return err
 		}
@@ -84,21 +77,19 @@ func (t *txn) take(o *order, key tiering.Key, f footprint) error {
 	if _, err := t.exec(`DELETE`+rows, args...); err != nil {
 		return err
 	}
-	o.Versions += f.versions
-	o.Bytes += f.bytes
-	if !f.whole {
+	f.Count(&o.Erasure)
+	if !f.Whole {
 		return nil
 	}
-	if err := t.dropMemory(f.kid); err != nil {
+	if err := t.dropMemory(f.Kid); err != nil {
 		return err
 	}
 	t.touch(key)
 	for _, q := range []string{`DELETE FROM projection WHERE kid = ?`, `DELETE FROM head WHERE kid = ?`} {
-		if _, err := t.exec(q, f.kid); err != nil {
+		if _, err := t.exec(q, f.Kid); err != nil {
 			return err
 		}
 	}
-	o.Keys++
 	_, err = t.exec(`DELETE FROM location WHERE tenant = ? AND namespace = ? AND id = ?`, keyArgs(key)...)
 	return err
 }
@@ -128,28 +119,13 @@ func (s *Store) CountErase(ctx context.Context, sel warm.Selector) (e warm.Erasu
 	if err := sel.Check(); err != nil {
 		return e, err
 	}
-	e.Selector = sel
-	segments := map[string]bool{}
+	var all rules.Tally
 	err = s.reader(ctx, func(c *conn) error {
 		return c.eachSelected(ctx, sel, func(key tiering.Key) error {
 			f, err := c.footprint(sel, key)
-			if err != nil || f.empty() {
-				return err
-			}
-			if f.whole {
-				e.Keys++
-			}
-			e.Versions += f.versions
-			e.Bytes += f.bytes
-			for _, name := range f.segments {
-				if !segments[name] {
-					segments[name] = true
-					e.Segments = append(e.Segments, name)
-				}
-			}
-			return nil
+			all.Add(f.Footprint)
+			return err
 		})
 	})
-	slices.Sort(e.Segments)
-	return e, err
+	return all.Erasure(sel), err
 }
