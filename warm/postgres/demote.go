@@ -9,6 +9,7 @@ import (
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // Demote implements warm.Mover.
@@ -76,7 +77,7 @@ func (t *txn) demotable(of []warm.Demotion) (d demotions, err error) {
 			}
 			at := order[i-1]
 			asked, e := of[at], scanned.entry(keys[i-1])
-			if h := e.head; h.Version != asked.Version || !h.Live(t.now) || !h.InWarm || h.Pinned || h.UpdatedAt.After(asked.Idle) || h.AccessedAt.After(asked.Idle) {
+			if !rules.Demotable(e.head, asked, t.now) {
 				return nil
 			}
 			d.at, d.keys, d.kids = append(d.at, at), append(d.keys, keys[i-1]), append(d.kids, e.kid)

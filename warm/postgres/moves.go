@@ -11,6 +11,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 var walkHeads = `SELECT ` + nowFrom + `, h.id, ` + headColumns + ` FROM head h WHERE ` + inSpace("$2", "$3") + ` AND h.id > $4 ORDER BY h.id LIMIT $5`
@@ -90,8 +91,7 @@ func (s *Store) Expired(ctx context.Context, limit int) (out []tiering.Key, err 
 func (s *Store) Promote(ctx context.Context, key tiering.Key, version int64, body []byte) (bool, error) {
 	p, digest := s.pack(body), tiering.DigestOf(body)
 	return s.move(ctx, key, func(t *txn, e entry) (bool, error) {
-		h := e.head
-		if h.Version != version || !h.Live(t.now) || h.InWarm || h.Digest != digest {
+		if !rules.Promotable(e.head, version, digest, t.now) {
 			return false, nil
 		}
 		ok, err := t.yes(`SELECT EXISTS (SELECT 1 FROM location l JOIN segment g ON g.name = l.segment WHERE l.tenant = $1 AND l.namespace = $2 AND l.id = $3

@@ -107,8 +107,7 @@ const insertRestored = `INSERT INTO head (nid, id, op, version, revision, create
 		$12::smallint[], $13::bytea[], $14::text[], $15::bigint[])
 		t(nid, id, op, version, revision, created, updated, expires, ttl, accessed, size, flags, digest, owner, due) RETURNING kid, nid, id`
 
-// restore adds keys. A document without its bytes was demoted. None gets a
-// projection: queries see to those.
+// restore adds keys. None gets a projection: queries see to those.
 func (t *txn) restore(keys []warm.Restored, bodies []packed) error {
 	st := &state{now: t.now, spaces: map[nsKey]*space{}, entries: map[tiering.Key]*entry{}, docs: map[tiering.Key][]byte{}}
 	var h heads
@@ -121,11 +120,7 @@ func (t *txn) restore(keys []warm.Restored, bodies []packed) error {
 	places := map[place]tiering.Key{}
 	for i := range keys {
 		r := &keys[i]
-		e := &entry{head: r.Head, query: r.Query && r.Head.Op == tiering.OpPut, changed: true, fresh: true}
-		e.head.InWarm = e.head.Op == tiering.OpPut && r.Body != nil
-		if e.head.AccessedAt.IsZero() {
-			e.head.AccessedAt = e.head.UpdatedAt
-		}
+		e := &entry{head: rules.Restored(r), query: r.Query && r.Head.Op == tiering.OpPut, changed: true, fresh: true}
 		e.due = earlierDue(0, e.head)
 		key := e.head.Key
 		ns := st.spaces[spaceOf(key)]

@@ -9,6 +9,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // Walk implements warm.Mover.
@@ -91,8 +92,7 @@ func (s *Store) DemoteAll(ctx context.Context, of []warm.Demotion) (done []bool,
 }
 
 func (t *txn) demote(e entry, d warm.Demotion) (bool, error) {
-	h := e.head
-	if h.Version != d.Version || !h.Live(t.now) || !h.InWarm || h.Pinned || h.UpdatedAt.After(d.Idle) || h.AccessedAt.After(d.Idle) {
+	if !rules.Demotable(e.head, d, t.now) {
 		return false, nil
 	}
 	n, err := t.number(`SELECT `+held, append(keyArgs(d.Key), d.Version)...)
@@ -115,8 +115,7 @@ func (t *txn) demote(e entry, d warm.Demotion) (bool, error) {
 func (s *Store) Promote(ctx context.Context, key tiering.Key, version int64, body []byte) (bool, error) {
 	p, digest := s.packBody(body), tiering.DigestOf(body)
 	return s.move(ctx, key, func(t *txn, e entry) (bool, error) {
-		h := e.head
-		if h.Version != version || !h.Live(t.now) || h.InWarm || h.Digest != digest {
+		if !rules.Promotable(e.head, version, digest, t.now) {
 			return false, nil
 		}
 		n, err := t.number(`SELECT EXISTS (SELECT 1 FROM location l JOIN segment g ON g.name = l.segment WHERE l.tenant = ? AND l.namespace = ? AND l.id = ?

@@ -6,6 +6,7 @@ import (
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
+	"github.com/tierd/tierd/warm/internal/rules"
 )
 
 // meta holds restoring while a restore is under way, and floor, that of every
@@ -112,8 +113,8 @@ func (s *Store) RestoreKeys(ctx context.Context, keys []warm.Restored) error {
 	return s.refill(ctx, func(t *txn) error { return t.restore(keys, bodies) })
 }
 
-// restore adds keys. A document without its bytes was demoted. The numbers of
-// heads are given out here, so that many rows can go into one statement.
+// restore adds keys. The numbers of heads are given out here, so that many rows can go
+// into one statement.
 func (t *txn) restore(keys []warm.Restored, bodies []packed) error {
 	kid, err := t.number(`SELECT max(kid) FROM head`)
 	if err != nil {
@@ -121,12 +122,8 @@ func (t *txn) restore(keys []warm.Restored, bodies []packed) error {
 	}
 	heads, versions := t.rows(insertHeadRows, headRow), t.rows(insertVersionRows, versionRow)
 	for i := range keys {
-		e := entry{head: keys[i].Head, query: keys[i].Query}
+		e := entry{head: rules.Restored(&keys[i]), query: keys[i].Query}
 		h := &e.head
-		h.InWarm = h.Op == tiering.OpPut && keys[i].Body != nil
-		if h.AccessedAt.IsZero() {
-			h.AccessedAt = h.UpdatedAt
-		}
 		ns, err := t.namespace(h.Key.Tenant, h.Key.Namespace)
 		if err == nil {
 			err = t.firstKey(ns)

@@ -1,5 +1,6 @@
-// Package rules says what a change makes of a key, for drivers of warm: the contract
-// of warm.Store.Commit without a clock and a database.
+// Package rules says what a change makes of a key, and what a move, an erase or a
+// restore finds of it, for drivers of warm: the contracts of package warm without a clock
+// and a database.
 package rules
 
 import (
