@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"time"
 
 	"github.com/jackc/pgx/v5"
 
@@ -20,8 +19,8 @@ func (t *txn) insertSegment(info *tiering.SegmentInfo, state tiering.SegmentStat
 	if started.IsZero() {
 		started = t.now
 	}
-	_, err := t.exec(insertSegment, info.Name, info.Tenant, string(state), info.Owner, info.Token, info.Size, info.RawSize, digestBytes(info.SHA256), info.Count,
-		nanos(info.MinTime), nanos(info.MaxTime), ranges, copyText(info.Copies[0]), copyText(info.Copies[1]), column.Micros(started))
+	_, err := t.exec(insertSegment, info.Name, info.Tenant, string(state), info.Owner, info.Token, info.Size, info.RawSize, column.DigestBytes(info.SHA256), info.Count,
+		column.Nanos(info.MinTime), column.Nanos(info.MaxTime), ranges, column.CopyText(info.Copies[0]), column.CopyText(info.Copies[1]), column.Micros(started))
 	return err
 }
 
@@ -98,8 +97,8 @@ func (t *txn) finish(f finish) error {
 		return err
 	}
 	n, err := t.exec(`UPDATE segment SET state = 'finished', size = $3, raw_size = $4, sha256 = $5, count = $6, min_time = $7, max_time = $8, ranges = $9, copy0 = $10, copy1 = $11
-		WHERE name = $1 AND token = $2 AND state = 'started'`, info.Name, info.Token, info.Size, info.RawSize, digestBytes(info.SHA256), info.Count,
-		nanos(info.MinTime), nanos(info.MaxTime), f.ranges, copyText(info.Copies[0]), copyText(info.Copies[1]))
+		WHERE name = $1 AND token = $2 AND state = 'started'`, info.Name, info.Token, info.Size, info.RawSize, column.DigestBytes(info.SHA256), info.Count,
+		column.Nanos(info.MinTime), column.Nanos(info.MaxTime), f.ranges, column.CopyText(info.Copies[0]), column.CopyText(info.Copies[1]))
 	if err != nil {
 		return err
 	}
@@ -133,7 +132,7 @@ func (t *txn) locateSome(segment string, locations []tiering.Location, blocks []
 	low, high, from, to := make([]int64, n), make([]int64, n), make([]int64, n), make([]int64, n)
 	for i, l := range locations {
 		tenants[i], names[i], ids[i] = l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID)
-		low[i], high[i], from[i], to[i] = l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime)
+		low[i], high[i], from[i], to[i] = l.MinVersion, l.MaxVersion, column.Nanos(l.MinTime), column.Nanos(l.MaxTime)
 	}
 	_, err := t.exec(`INSERT INTO location (tenant, namespace, id, segment, min_version, max_version, min_time, max_time, blocks)
 		SELECT t.tenant, t.namespace, t.id, $1, t.low, t.high, t.since, t.until, t.blocks
@@ -171,7 +170,7 @@ func scanSegment(row pgx.Rows) (info tiering.SegmentInfo, err error) {
 		return info, err
 	}
 	info.State, info.Copies = tiering.SegmentState(state), [2]tiering.CopyState{tiering.CopyState(copy0), tiering.CopyState(copy1)}
-	info.MinTime, info.MaxTime, info.Started, info.Deleting = fromNanos(from), fromNanos(to), column.Time(started), column.Time(deleting)
+	info.MinTime, info.MaxTime, info.Started, info.Deleting = column.NanoTime(from), column.NanoTime(to), column.Time(started), column.Time(deleting)
 	copy(info.SHA256[:], sha)
 	return info, json.Unmarshal([]byte(ranges), &info.Ranges)
 }
@@ -223,7 +222,7 @@ func (s *Store) LocationsOf(ctx context.Context, keys []tiering.Key) (out map[ti
 			if err := row.Scan(&n, &l.Segment, &l.MinVersion, &l.MaxVersion, &from, &to, &blocks); err != nil {
 				return err
 			}
-			l.Key, l.MinTime, l.MaxTime = keys[n-1], fromNanos(from), fromNanos(to)
+			l.Key, l.MinTime, l.MaxTime = keys[n-1], column.NanoTime(from), column.NanoTime(to)
 			err := json.Unmarshal([]byte(blocks), &l.Blocks)
 			out[l.Key] = append(out[l.Key], l)
 			return err
@@ -239,27 +238,4 @@ func keyArrays(keys []tiering.Key) (tenants, names []string, ids [][]byte) {
 		tenants[i], names[i], ids[i] = k.Tenant, k.Namespace, []byte(k.ID)
 	}
 	return tenants, names, ids
-}
-
-// copyText is the stored state of a copy; one that nobody spoke of is missing.
-func copyText(c tiering.CopyState) string {
-	if c == "" {
-		c = tiering.CopyMissing
-	}
-	return string(c)
-}
-
-// nanos is the stored form of a time inside a segment.
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func fromNanos(v int64) time.Time {
-	if v == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, v).UTC()
 }

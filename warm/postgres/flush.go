@@ -151,7 +151,7 @@ func (h *heads) add(e *entry) {
 	h.created, h.updated, h.expires = append(h.created, column.Micros(n.CreatedAt)), append(h.updated, column.Micros(n.UpdatedAt)), append(h.expires, column.Micros(n.ExpiresAt))
 	h.ttl, h.accessed, h.size = append(h.ttl, n.TTL.Microseconds()), append(h.accessed, column.Micros(n.AccessedAt)), append(h.size, n.Size)
 	h.due, h.op, h.flags = append(h.due, e.due), append(h.op, int16(n.Op)), append(h.flags, int16(column.Flags(n.Pinned, n.InWarm, e.query)))
-	h.digest, h.owner = append(h.digest, digestBytes(n.Digest)), append(h.owner, n.User)
+	h.digest, h.owner = append(h.digest, column.DigestBytes(n.Digest)), append(h.owner, n.User)
 }
 
 func (s *state) queueVersions(b *pgx.Batch) {
@@ -165,7 +165,7 @@ func (s *state) queueVersions(b *pgx.Batch) {
 	for i, v := range s.versions {
 		h := v.head
 		kid[i], version[i], at[i], created[i], expires[i], size[i] = v.entry.kid, h.Version, column.Micros(h.UpdatedAt), column.Micros(h.CreatedAt), column.Micros(h.ExpiresAt), h.Size
-		op[i], coding[i], owner[i], digest[i] = int16(h.Op), v.body.coding, h.User, digestBytes(h.Digest)
+		op[i], coding[i], owner[i], digest[i] = int16(h.Op), v.body.coding, h.User, column.DigestBytes(h.Digest)
 		if h.Op == tiering.OpPut {
 			body[i] = v.body.bytes
 		}
@@ -190,12 +190,4 @@ func sortedKeys(m map[tiering.Key]*entry) []tiering.Key {
 	}
 	slices.SortFunc(keys, tiering.Key.Compare)
 	return keys
-}
-
-// digestBytes is the stored form of a digest: empty for the zero Digest.
-func digestBytes(d tiering.Digest) []byte {
-	if d == (tiering.Digest{}) {
-		return []byte{}
-	}
-	return d[:]
 }

@@ -117,7 +117,7 @@ func (s *Store) Promote(ctx context.Context, key tiering.Key, version int64, bod
 func (t *txn) insertVersion(e entry, p packed) error {
 	h := &e.head
 	_, err := t.exec(`INSERT INTO version (kid, version, op, at, created, expires, size, coding, owner, digest, body) VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)`,
-		e.kid, h.Version, int16(h.Op), column.Micros(h.UpdatedAt), column.Micros(h.CreatedAt), column.Micros(h.ExpiresAt), h.Size, p.coding, h.User, digestBytes(h.Digest), p.bytes)
+		e.kid, h.Version, int16(h.Op), column.Micros(h.UpdatedAt), column.Micros(h.CreatedAt), column.Micros(h.ExpiresAt), h.Size, p.coding, h.User, column.DigestBytes(h.Digest), p.bytes)
 	return err
 }
 
@@ -126,7 +126,7 @@ func (s *Store) Mend(ctx context.Context, key tiering.Key, version int64, body [
 	p, digest := s.pack(body), tiering.DigestOf(body)
 	return s.move(ctx, key, func(t *txn, e entry) (bool, error) {
 		n, err := t.exec(`UPDATE version SET coding = $1, body = $2 WHERE kid = $3 AND version = $4 AND op = $5 AND digest = $6`,
-			p.coding, p.bytes, e.kid, version, int16(tiering.OpPut), digestBytes(digest))
+			p.coding, p.bytes, e.kid, version, int16(tiering.OpPut), column.DigestBytes(digest))
 		return n > 0, err
 	})
 }

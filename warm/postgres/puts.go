@@ -187,7 +187,7 @@ func (p *puts) args(into []byte, now *int64, id uuid.UUID, shape []byte, plain b
 	w.int8s(n, func(i int) int64 { return ttlOf(p.head(i)) })
 	w.int2s(n, func(i int) int16 { return modeOf(p.head(i)) })
 	w.int8s(n, func(i int) int64 { return int64(len(p.head(i).Body)) })
-	w.byteas(n, func(i int) []byte { return digestBytes(p.head(i).Digest) })
+	w.byteas(n, func(i int) []byte { return column.DigestBytes(p.head(i).Digest) })
 	w.int2s(rows, func(i int) int16 { return p.body(i).coding })
 	w.byteas(rows, func(i int) []byte { return notNil(p.body(i).bytes) })
 	w.byteas(rows, func(i int) []byte { return recordTail(p.changes[p.rows[i].change].Key, p.row(i)) })
@@ -200,7 +200,7 @@ func (p *puts) args(into []byte, now *int64, id uuid.UUID, shape []byte, plain b
 		w.int8s(rows, func(i int) int64 { return int64(p.rows[i].change + 1) })
 		w.int4s(rows, func(i int) int32 { return int32(len(p.changes[p.rows[i].change].Rows) - 1 - p.rows[i].row) })
 		w.int8s(rows, func(i int) int64 { return int64(len(p.row(i).Body)) })
-		w.byteas(rows, func(i int) []byte { return digestBytes(p.row(i).Digest) })
+		w.byteas(rows, func(i int) []byte { return column.DigestBytes(p.row(i).Digest) })
 	}
 	p.askArgs(w)
 	return w
@@ -218,7 +218,7 @@ func (p *puts) oneArgs(w *wire, plain bool) {
 	w.int8(ttlOf(row))
 	w.int2(modeOf(row))
 	w.int8(int64(len(row.Body)))
-	w.bytes(digestBytes(row.Digest))
+	w.bytes(column.DigestBytes(row.Digest))
 	w.int2(body.coding)
 	w.bytes(body.bytes)
 	w.bytes(recordTail(c.Key, row))

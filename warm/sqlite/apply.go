@@ -147,7 +147,7 @@ func headValues(ns *namespace, e entry) []any {
 	h := &e.head
 	return []any{
 		ns.nid, []byte(h.Key.ID), int64(h.Op), h.Version, h.Revision, column.Micros(h.CreatedAt), column.Micros(h.UpdatedAt), column.Micros(h.ExpiresAt),
-		h.TTL.Microseconds(), column.Micros(h.AccessedAt), h.Size, int64(column.Flags(h.Pinned, h.InWarm, e.query)), digestBlob(h.Digest), h.User,
+		h.TTL.Microseconds(), column.Micros(h.AccessedAt), h.Size, int64(column.Flags(h.Pinned, h.InWarm, e.query)), column.DigestBytes(h.Digest), h.User,
 	}
 }
 
@@ -158,7 +158,7 @@ func (t *txn) updateHead(before, e entry) error {
 	_, err := t.exec(`UPDATE head SET op = ?, version = ?, revision = ?, created = ?, updated = ?, expires = ?, ttl = ?, accessed = ?,
 		size = ?, flags = ?, digest = ? WHERE kid = ?`,
 		int64(h.Op), h.Version, h.Revision, column.Micros(h.CreatedAt), column.Micros(h.UpdatedAt), column.Micros(h.ExpiresAt), h.TTL.Microseconds(), column.Micros(h.AccessedAt),
-		h.Size, int64(column.Flags(h.Pinned, h.InWarm, e.query)), digestBlob(h.Digest), e.kid)
+		h.Size, int64(column.Flags(h.Pinned, h.InWarm, e.query)), column.DigestBytes(h.Digest), e.kid)
 	if err == nil && h.User != before.head.User {
 		_, err = t.exec(`UPDATE head SET user = ? WHERE kid = ?`, h.User, e.kid)
 	}
@@ -187,14 +187,6 @@ func versionValues(e entry, p packed) []any {
 	}
 	return []any{
 		e.kid, h.Version, int64(h.Op), column.Micros(h.UpdatedAt), column.Micros(h.CreatedAt), column.Micros(h.ExpiresAt), h.Size, h.User,
-		digestBlob(h.Digest), p.coding, body,
+		column.DigestBytes(h.Digest), p.coding, body,
 	}
-}
-
-// digestBlob is the stored form of a digest: empty for the zero Digest.
-func digestBlob(d tiering.Digest) []byte {
-	if d == (tiering.Digest{}) {
-		return []byte{}
-	}
-	return d[:]
 }

@@ -4,7 +4,6 @@ import (
 	"context"
 	"database/sql/driver"
 	"encoding/json"
-	"time"
 
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm/internal/column"
@@ -26,8 +25,8 @@ func (s *Store) StartSegment(ctx context.Context, info tiering.SegmentInfo) erro
 		}
 		_, err := t.exec(`INSERT INTO segment (name, tenant, state, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started, owner, fence)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, coalesce((SELECT value FROM meta WHERE name = 'erase_fence'), 0))`,
-			info.Name, info.Tenant, string(tiering.SegmentStarted), info.Token, info.Size, info.RawSize, digestBlob(info.SHA256), info.Count,
-			nanos(info.MinTime), nanos(info.MaxTime), string(ranges), copyText(info.Copies[0]), copyText(info.Copies[1]), column.Micros(started), info.Owner)
+			info.Name, info.Tenant, string(tiering.SegmentStarted), info.Token, info.Size, info.RawSize, column.DigestBytes(info.SHA256), info.Count,
+			column.Nanos(info.MinTime), column.Nanos(info.MaxTime), string(ranges), column.CopyText(info.Copies[0]), column.CopyText(info.Copies[1]), column.Micros(started), info.Owner)
 		if resultCode(err) == codeConstraint {
 			return tiering.Errorf(tiering.CodeVersionConflict, "segment %s was started before: names never repeat", info.Name)
 		}
@@ -78,8 +77,8 @@ func (t *txn) finish(f finish) error {
 	}
 	n, err := t.exec(`UPDATE segment SET state = ?, size = ?, raw_size = ?, sha256 = ?, count = ?, min_time = ?, max_time = ?, ranges = ?, copy0 = ?, copy1 = ?
 		WHERE name = ? AND token = ? AND state = 'started'`,
-		string(tiering.SegmentFinished), info.Size, info.RawSize, digestBlob(info.SHA256), info.Count, nanos(info.MinTime), nanos(info.MaxTime),
-		f.ranges, copyText(info.Copies[0]), copyText(info.Copies[1]), info.Name, info.Token)
+		string(tiering.SegmentFinished), info.Size, info.RawSize, column.DigestBytes(info.SHA256), info.Count, column.Nanos(info.MinTime), column.Nanos(info.MaxTime),
+		f.ranges, column.CopyText(info.Copies[0]), column.CopyText(info.Copies[1]), info.Name, info.Token)
 	if err != nil {
 		return err
 	}
@@ -102,7 +101,7 @@ func (t *txn) locate(f finish) error {
 	rows := t.rows(insertLocation, locationRow)
 	for i, l := range f.locations {
 		err := rows.add(l.Key.Tenant, l.Key.Namespace, []byte(l.Key.ID), f.info.Name,
-			l.MinVersion, l.MaxVersion, nanos(l.MinTime), nanos(l.MaxTime), f.blocks[i])
+			l.MinVersion, l.MaxVersion, column.Nanos(l.MinTime), column.Nanos(l.MaxTime), f.blocks[i])
 		if err != nil {
 			return err
 		}
@@ -138,7 +137,7 @@ const segmentColumns = `name, tenant, state, token, size, raw_size, sha256, coun
 func scanSegment(v []driver.Value) (info tiering.SegmentInfo, err error) {
 	info = tiering.SegmentInfo{
 		Name: text(v[0]), Tenant: text(v[1]), State: tiering.SegmentState(text(v[2])), Token: num(v[3]), Size: num(v[4]), RawSize: num(v[5]),
-		Count: num(v[7]), MinTime: fromNanos(num(v[8])), MaxTime: fromNanos(num(v[9])),
+		Count: num(v[7]), MinTime: column.NanoTime(num(v[8])), MaxTime: column.NanoTime(num(v[9])),
 		Copies:  [2]tiering.CopyState{tiering.CopyState(text(v[11])), tiering.CopyState(text(v[12]))},
 		Started: column.Time(num(v[13])), Owner: text(v[14]), Deleting: column.Time(num(v[15])),
 	}
@@ -203,30 +202,7 @@ func (s *Store) LocationsOf(ctx context.Context, keys []tiering.Key) (map[tierin
 // scanLocation reads segment, min_version, max_version, min_time, max_time and
 // blocks.
 func scanLocation(key tiering.Key, v []driver.Value) (l tiering.Location, err error) {
-	l = tiering.Location{Key: key, Segment: text(v[0]), MinVersion: num(v[1]), MaxVersion: num(v[2]), MinTime: fromNanos(num(v[3])), MaxTime: fromNanos(num(v[4]))}
+	l = tiering.Location{Key: key, Segment: text(v[0]), MinVersion: num(v[1]), MaxVersion: num(v[2]), MinTime: column.NanoTime(num(v[3])), MaxTime: column.NanoTime(num(v[4]))}
 	l.Blocks, err = decodeBlocks(v[5])
 	return l, err
-}
-
-// copyText is the stored state of a copy; one that nobody spoke of is missing.
-func copyText(c tiering.CopyState) string {
-	if c == "" {
-		c = tiering.CopyMissing
-	}
-	return string(c)
-}
-
-// nanos is the stored form of a time inside a segment.
-func nanos(t time.Time) int64 {
-	if t.IsZero() {
-		return 0
-	}
-	return t.UnixNano()
-}
-
-func fromNanos(v int64) time.Time {
-	if v == 0 {
-		return time.Time{}
-	}
-	return time.Unix(0, v).UTC()
 }

@@ -169,8 +169,8 @@ func (s *Store) RestoreSegment(ctx context.Context, info tiering.SegmentInfo, lo
 		}
 		_, err := t.exec(`INSERT INTO segment (name, tenant, state, owner, token, size, raw_size, sha256, count, min_time, max_time, ranges, copy0, copy1, started)
 			VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-			info.Name, info.Tenant, string(tiering.SegmentFinished), info.Owner, info.Token, info.Size, info.RawSize, digestBlob(info.SHA256), info.Count,
-			nanos(info.MinTime), nanos(info.MaxTime), f.ranges, copyText(info.Copies[0]), copyText(info.Copies[1]), column.Micros(started))
+			info.Name, info.Tenant, string(tiering.SegmentFinished), info.Owner, info.Token, info.Size, info.RawSize, column.DigestBytes(info.SHA256), info.Count,
+			column.Nanos(info.MinTime), column.Nanos(info.MaxTime), f.ranges, column.CopyText(info.Copies[0]), column.CopyText(info.Copies[1]), column.Micros(started))
 		if err != nil {
 			return err
 		}

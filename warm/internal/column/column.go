@@ -164,6 +164,15 @@ func (d *Decoder) End() error {
 	return d.Err
 }
 
+// DigestBytes is the stored form of a digest in a column of its own: empty for the zero
+// Digest.
+func DigestBytes(d tiering.Digest) []byte {
+	if d == (tiering.Digest{}) {
+		return []byte{}
+	}
+	return d[:]
+}
+
 // Micros is the stored form of a time: 0 for the zero time.
 func Micros(t time.Time) int64 {
 	if t.IsZero() {
