@@ -17,7 +17,7 @@ import (
 
 // dial makes a client. No request goes to S3 yet, but credentials are looked
 // for, so that their absence is found now.
-func dial(ctx context.Context, place s3url.Place, o s3bucket.Options) (*client, error) {
+func dial(ctx context.Context, place s3url.Place, o s3bucket.Options) (s3bucket.Client, error) {
 	region := cmp.Or(place.Region, os.Getenv("AWS_REGION"), os.Getenv("AWS_DEFAULT_REGION"), "us-east-1")
 	endpoint, err := url.Parse(cmp.Or(place.Endpoint, os.Getenv("AWS_ENDPOINT_URL_S3"), os.Getenv("AWS_ENDPOINT_URL"), "https://s3."+region+".amazonaws.com"))
 	if err != nil {
@@ -30,7 +30,7 @@ func dial(ctx context.Context, place s3url.Place, o s3bucket.Options) (*client, 
 	creds := sources(place)
 	value, err := creds.GetWithContext(&credentials.CredContext{Client: &http.Client{Transport: transport}, Context: ctx})
 	if err != nil || value.AccessKeyID == "" || value.SecretAccessKey == "" {
-		return nil, noCredentials(err)
+		return nil, s3bucket.NoCredentials(err)
 	}
 	api, err := minio.NewCore(endpoint.Host, &minio.Options{
 		Creds:        creds,
@@ -44,14 +44,6 @@ func dial(ctx context.Context, place s3url.Place, o s3bucket.Options) (*client, 
 		return nil, tiering.Invalidf("s3: the endpoint is not one that minio-go takes: %v", err)
 	}
 	return &client{api: api, bucket: place.Bucket, region: region, pool: transport}, nil
-}
-
-func noCredentials(err error) error {
-	return &tiering.Error{
-		Code:   tiering.CodeInvalid,
-		Detail: "s3: no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile of the shared files with profile=NAME",
-		Err:    err,
-	}
 }
 
 func lookup(place s3url.Place) minio.BucketLookupType {

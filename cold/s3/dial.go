@@ -20,7 +20,7 @@ const defaultRegion = "us-east-1"
 
 // dial makes a client. No request goes to S3 yet, but credentials are looked
 // for, so that their absence is found now.
-func dial(ctx context.Context, place s3url.Place, o s3bucket.Options) (*client, error) {
+func dial(ctx context.Context, place s3url.Place, o s3bucket.Options) (s3bucket.Client, error) {
 	load := []func(*config.LoadOptions) error{
 		config.WithDefaultRegion(defaultRegion),
 		config.WithLogger(logging.Nop{}),
@@ -39,24 +39,16 @@ func dial(ctx context.Context, place s3url.Place, o s3bucket.Options) (*client, 
 		return nil, tiering.Invalidf("the AWS configuration cannot be read: %v", err)
 	}
 	if cfg.Credentials == nil {
-		return nil, noCredentials(nil)
+		return nil, s3bucket.NoCredentials(nil)
 	}
 	if _, err := cfg.Credentials.Retrieve(ctx); err != nil {
-		return nil, noCredentials(err)
+		return nil, s3bucket.NoCredentials(err)
 	}
 	transport, err := s3bucket.NewTransport(o.Connections)
 	if err != nil {
 		return nil, err
 	}
 	return &client{api: s3.NewFromConfig(cfg, settings(place, transport)), bucket: place.Bucket, pool: transport}, nil
-}
-
-func noCredentials(err error) error {
-	return &tiering.Error{
-		Code:   tiering.CodeInvalid,
-		Detail: "s3: no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile of the shared files with profile=NAME",
-		Err:    err,
-	}
 }
 
 func settings(place s3url.Place, transport *s3bucket.Transport) func(*s3.Options) {

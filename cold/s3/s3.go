@@ -17,7 +17,6 @@ import (
 
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/cold/internal/s3bucket"
-	"github.com/tierd/tierd/internal/s3url"
 )
 
 // Options shapes a Bucket. The zero value is good.
@@ -54,19 +53,7 @@ var _ cold.Bucket = (*Bucket)(nil)
 // writes (unsupported) are errors. A server that cannot be reached is not: what
 // Open could not check the first write does, and Ping tells.
 func Open(ctx context.Context, url string, o *Options) (*Bucket, error) {
-	place, err := s3url.Parse(url)
-	if err != nil {
-		return nil, err
-	}
-	if o == nil {
-		o = &Options{}
-	}
-	options := s3bucket.Options(*o).WithDefaults()
-	c, err := dial(ctx, place, options)
-	if err != nil {
-		return nil, err
-	}
-	b, err := s3bucket.Open(ctx, c, place, options)
+	b, err := s3bucket.Open(ctx, url, (*s3bucket.Options)(o), dial)
 	if err != nil {
 		return nil, err
 	}

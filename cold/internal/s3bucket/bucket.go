@@ -27,8 +27,8 @@ type Options struct {
 	Timeout        time.Duration
 }
 
-// WithDefaults fills in what is zero.
-func (o Options) WithDefaults() Options {
+// withDefaults fills in what is zero.
+func (o Options) withDefaults() Options {
 	if o.Connections <= 0 {
 		o.Connections = 64
 	}
@@ -68,19 +68,31 @@ type Bucket struct {
 
 var _ cold.Bucket = (*Bucket)(nil)
 
-// Open makes a Bucket of a client, which it closes when it fails. It checks
-// that the bucket is there (or makes it, when the options say so) and that the
-// server honours If-None-Match. When the server cannot be reached now, or these
+// Open opens the bucket that url names through the client that dial makes; o may be
+// nil. It checks that the bucket is there (or makes it, when the options say so) and
+// that the server honours If-None-Match. When the server cannot be reached now, or these
 // credentials may only read, the bucket opens all the same, and the first
 // write checks.
-func Open(ctx context.Context, client Client, place s3url.Place, o Options) (*Bucket, error) {
-	b := &Bucket{client: client, place: place, options: o.WithDefaults(), prepare: make(chan struct{}, 1)}
+func Open(ctx context.Context, url string, o *Options, dial func(context.Context, s3url.Place, Options) (Client, error)) (*Bucket, error) {
+	place, err := s3url.Parse(url)
+	if err != nil {
+		return nil, err
+	}
+	if o == nil {
+		o = &Options{}
+	}
+	options := o.withDefaults()
+	client, err := dial(ctx, place, options)
+	if err != nil {
+		return nil, err
+	}
+	b := &Bucket{client: client, place: place, options: options, prepare: make(chan struct{}, 1)}
 	if place.Prefix != "" {
 		b.root = place.Prefix + "/"
 	}
 	within, cancel := context.WithTimeout(ctx, openPatience)
 	defer cancel()
-	err := b.prepared(within)
+	err = b.prepared(within)
 	var f *RequestError
 	unreachable := transient(err) || errors.Is(err, context.DeadlineExceeded)
 	readOnly := errors.As(err, &f) && f.forbidden()

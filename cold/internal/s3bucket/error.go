@@ -151,3 +151,12 @@ func cut(format string, args ...any) *RequestError {
 func lied(format string, args ...any) *RequestError {
 	return &RequestError{Status: http.StatusOK, Message: fmt.Sprintf(format, args...)}
 }
+
+// NoCredentials says that a client found none to sign requests with.
+func NoCredentials(err error) error {
+	return &tiering.Error{
+		Code:   tiering.CodeInvalid,
+		Detail: "s3: no credentials were found: set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or name a profile of the shared files with profile=NAME",
+		Err:    err,
+	}
+}
