@@ -110,17 +110,27 @@ type standingSession struct {
 	now     time.Time // warm's, when it was read
 }
 
-// find reads a session that the principal may see.
-func (s sessions) find(ctx context.Context, id string) (*standingSession, error) {
+// logHead reads the head of the log of a session that the principal may see: the
+// session's life.
+func (s sessions) logHead(ctx context.Context, id string) (warm.Current, error) {
 	if err := s.admitSession(tiering.VerbRead, id); err != nil {
-		return nil, err
+		return warm.Current{}, err
 	}
 	cur, err := s.Warm.Head(ctx, s.logKey(id))
 	if err != nil {
-		return nil, tiering.Wrap(err, "", tiering.Warm, s.docKey(id))
+		return cur, tiering.Wrap(err, "", tiering.Warm, s.docKey(id))
 	}
 	if !cur.Head.Live(cur.Now) || !s.mayRead(cur.Head.User) {
-		return nil, noSession()
+		return cur, noSession()
+	}
+	return cur, nil
+}
+
+// find reads a session that the principal may see.
+func (s sessions) find(ctx context.Context, id string) (*standingSession, error) {
+	cur, err := s.logHead(ctx, id)
+	if err != nil {
+		return nil, err
 	}
 	got, err := s.load(ctx, s.docKey(id), reservedPolicy(), 0)
 	if err != nil {

@@ -107,15 +107,9 @@ func (s sessions) Events(ctx context.Context, id string, o *tiering.EntriesOptio
 }
 
 func (s sessions) events(ctx context.Context, id string, o tiering.EntriesOptions) (*tiering.EntryPage, error) {
-	if err := s.admitSession(tiering.VerbRead, id); err != nil {
-		return nil, err
-	}
-	cur, err := s.Warm.Head(ctx, s.logKey(id))
+	cur, err := s.logHead(ctx, id)
 	if err != nil {
-		return nil, tiering.Wrap(err, "", tiering.Warm, s.docKey(id))
-	}
-	if !cur.Head.Live(cur.Now) || !s.mayRead(cur.Head.User) {
-		return nil, noSession()
+		return nil, err
 	}
 	if cur.Head.TTL == makingLife { // it may be one that is being made
 		if _, err := s.find(ctx, id); err != nil {
