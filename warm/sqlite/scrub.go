@@ -34,13 +34,9 @@ func (s *Store) truncateLog(ctx context.Context) error {
 // quiet runs fn while nobody writes, and cuts the log when nobody reads
 // either: a reader needs what it began with.
 func (s *Store) quiet(ctx context.Context, fn func(*writer) error) error {
-	var w *writer
-	select {
-	case w = <-s.writer:
-	case <-s.closing:
-		return errClosed
-	case <-ctx.Done():
-		return ctx.Err()
+	w, err := s.takeWriter(ctx)
+	if err != nil {
+		return err
 	}
 	defer func() { s.writer <- w }()
 	if err := fn(w); err != nil {

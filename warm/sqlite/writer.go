@@ -42,6 +42,18 @@ type txn struct {
 // errRollback ends a transaction without effect and without an error.
 var errRollback = errors.New("roll back")
 
+// takeWriter waits for the writer, which whoever has it gives back to s.writer.
+func (s *Store) takeWriter(ctx context.Context) (*writer, error) {
+	select {
+	case w := <-s.writer:
+		return w, nil
+	case <-s.closing:
+		return nil, errClosed
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
 // write runs fn in a transaction. ctx counts until the transaction starts;
 // from then on it runs to its end, because a commit that was cut short would
 // have an unknown outcome.
@@ -54,13 +66,9 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 		return errClosed
 	default:
 	}
-	var w *writer
-	select {
-	case w = <-s.writer:
-	case <-s.closing:
-		return errClosed
-	case <-ctx.Done():
-		return ctx.Err()
+	w, err := s.takeWriter(ctx)
+	if err != nil {
+		return err
 	}
 	defer func() { s.writer <- w }()
 	if err := ctx.Err(); err != nil {
@@ -88,7 +96,7 @@ func (s *Store) write(ctx context.Context, fn func(*txn) error) error {
 		}
 		return s.explain(err)
 	}
-	_, err := w.exec(`COMMIT`)
+	_, err = w.exec(`COMMIT`)
 	// Also when the outcome is unknown: who looks again finds what is true.
 	s.journal.note(t.touched)
 	if err != nil {
