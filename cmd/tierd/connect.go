@@ -58,3 +58,19 @@ func (f connectFlags) apiKey(p *process) (string, error) {
 	}
 	return key, nil
 }
+
+// changeFlags are what a command takes that writes to a daemon.
+type changeFlags struct {
+	writeFlags
+	connectFlags
+}
+
+// begin returns the daemon to write to, and what guards the write.
+func (f changeFlags) begin(p *process) (tiering.Service, tiering.WriteOptions, error) {
+	o, err := f.options()
+	if err != nil {
+		return nil, o, err
+	}
+	service, err := f.dial(p)
+	return service, o, err
+}

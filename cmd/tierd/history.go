@@ -110,8 +110,7 @@ func (c *diffCommand) Run(ctx context.Context, p *process) error {
 type rollbackCommand struct {
 	Key     keyArg `arg:"" name:"ns/id" help:"The document."`
 	Version int64  `arg:"" help:"The version whose content is wanted again."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*rollbackCommand) Help() string {
@@ -123,11 +122,7 @@ func (c *rollbackCommand) Run(ctx context.Context, p *process) error {
 	if c.Version < 1 {
 		return usagef("version %d: versions start at 1", c.Version)
 	}
-	o, err := c.options()
-	if err != nil {
-		return err
-	}
-	service, err := c.dial(p)
+	service, o, err := c.begin(p)
 	if err != nil {
 		return err
 	}

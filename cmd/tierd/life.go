@@ -10,8 +10,7 @@ type touchCommand struct {
 	Key   keyArg  `arg:"" name:"ns/id" help:"The document."`
 	TTL   ttlFlag `name:"ttl" placeholder:"30m" help:"Life from now: seconds, 30m, 12h, 7d, or none; without it the document's own TTL starts anew."`
 	Exact bool    `help:"Allow the life to become shorter."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*touchCommand) Help() string {
@@ -20,15 +19,11 @@ func (*touchCommand) Help() string {
 }
 
 func (c *touchCommand) Run(ctx context.Context, p *process) error {
-	o, err := c.options()
+	service, o, err := c.begin(p)
 	if err != nil {
 		return err
 	}
 	o.TTL = c.TTL.ttl
-	service, err := c.dial(p)
-	if err != nil {
-		return err
-	}
 	r, err := service.Touch(ctx, c.Key.NS, c.Key.ID, &tiering.TouchOptions{WriteOptions: o, Exact: c.Exact})
 	if err != nil {
 		return err
@@ -38,34 +33,28 @@ func (c *touchCommand) Run(ctx context.Context, p *process) error {
 
 type pinCommand struct {
 	Key keyArg `arg:"" name:"ns/id" help:"The document."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*pinCommand) Help() string { return examples("tierd pin agents/planner") }
 
 func (c *pinCommand) Run(ctx context.Context, p *process) error {
-	return setPinned(ctx, p, c.connectFlags, c.writeFlags, c.Key, true)
+	return setPinned(ctx, p, c.changeFlags, c.Key, true)
 }
 
 type unpinCommand struct {
 	Key keyArg `arg:"" name:"ns/id" help:"The document."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*unpinCommand) Help() string { return examples("tierd unpin agents/planner") }
 
 func (c *unpinCommand) Run(ctx context.Context, p *process) error {
-	return setPinned(ctx, p, c.connectFlags, c.writeFlags, c.Key, false)
+	return setPinned(ctx, p, c.changeFlags, c.Key, false)
 }
 
-func setPinned(ctx context.Context, p *process, connect connectFlags, write writeFlags, key keyArg, pinned bool) error {
-	o, err := write.options()
-	if err != nil {
-		return err
-	}
-	service, err := connect.dial(p)
+func setPinned(ctx context.Context, p *process, flags changeFlags, key keyArg, pinned bool) error {
+	service, o, err := flags.begin(p)
 	if err != nil {
 		return err
 	}

@@ -113,8 +113,7 @@ func (c *memoriesGet) Run(ctx context.Context, p *process) error {
 type memoriesPatch struct {
 	Key   keyArg `arg:"" name:"ns/id" help:"The memory."`
 	Patch string `arg:"" name:"json" help:"The merge patch, - for standard input."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*memoriesPatch) Help() string {
@@ -129,15 +128,14 @@ func (c *memoriesPatch) Run(ctx context.Context, p *process) error {
 	if !json.Valid(patch) {
 		return usagef(`the patch is no JSON: write an object such as {"importance":0.9}`)
 	}
-	return changeMemory(ctx, p, c.connectFlags, c.writeFlags, "patched", func(s tiering.Service, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	return changeMemory(ctx, p, c.changeFlags, "patched", func(s tiering.Service, o *tiering.WriteOptions) (*tiering.Receipt, error) {
 		return s.PatchMemory(ctx, c.Key.NS, c.Key.ID, patch, o)
 	})
 }
 
 type memoriesForget struct {
 	Key keyArg `arg:"" name:"ns/id" help:"The memory."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*memoriesForget) Help() string {
@@ -146,15 +144,14 @@ func (*memoriesForget) Help() string {
 }
 
 func (c *memoriesForget) Run(ctx context.Context, p *process) error {
-	return changeMemory(ctx, p, c.connectFlags, c.writeFlags, "forgotten", func(s tiering.Service, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	return changeMemory(ctx, p, c.changeFlags, "forgotten", func(s tiering.Service, o *tiering.WriteOptions) (*tiering.Receipt, error) {
 		return s.Forget(ctx, c.Key.NS, c.Key.ID, o)
 	})
 }
 
 type memoriesUsed struct {
 	Key keyArg `arg:"" name:"ns/id" help:"The memory."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*memoriesUsed) Help() string {
@@ -162,18 +159,14 @@ func (*memoriesUsed) Help() string {
 }
 
 func (c *memoriesUsed) Run(ctx context.Context, p *process) error {
-	return changeMemory(ctx, p, c.connectFlags, c.writeFlags, "counted", func(s tiering.Service, o *tiering.WriteOptions) (*tiering.Receipt, error) {
+	return changeMemory(ctx, p, c.changeFlags, "counted", func(s tiering.Service, o *tiering.WriteOptions) (*tiering.Receipt, error) {
 		return s.Used(ctx, c.Key.NS, c.Key.ID, o)
 	})
 }
 
 // changeMemory runs a write of one memory and prints its receipt.
-func changeMemory(ctx context.Context, p *process, connect connectFlags, write writeFlags, done string, change func(tiering.Service, *tiering.WriteOptions) (*tiering.Receipt, error)) error {
-	o, err := write.options()
-	if err != nil {
-		return err
-	}
-	service, err := connect.dial(p)
+func changeMemory(ctx context.Context, p *process, flags changeFlags, done string, change func(tiering.Service, *tiering.WriteOptions) (*tiering.Receipt, error)) error {
+	service, o, err := flags.begin(p)
 	if err != nil {
 		return err
 	}
@@ -194,7 +187,7 @@ type memoriesLink struct {
 func (*memoriesLink) Help() string { return examples("tierd memories link people/01jf8 caused 01jg2") }
 
 func (c *memoriesLink) Run(ctx context.Context, p *process) error {
-	return changeMemory(ctx, p, c.connectFlags, writeFlags{}, "linked", func(s tiering.Service, _ *tiering.WriteOptions) (*tiering.Receipt, error) {
+	return changeMemory(ctx, p, changeFlags{connectFlags: c.connectFlags}, "linked", func(s tiering.Service, _ *tiering.WriteOptions) (*tiering.Receipt, error) {
 		return s.Link(ctx, c.From.NS, c.From.ID, tiering.Link{Relation: c.Relation, To: c.To})
 	})
 }
@@ -211,7 +204,7 @@ func (*memoriesUnlink) Help() string {
 }
 
 func (c *memoriesUnlink) Run(ctx context.Context, p *process) error {
-	return changeMemory(ctx, p, c.connectFlags, writeFlags{}, "unlinked", func(s tiering.Service, _ *tiering.WriteOptions) (*tiering.Receipt, error) {
+	return changeMemory(ctx, p, changeFlags{connectFlags: c.connectFlags}, "unlinked", func(s tiering.Service, _ *tiering.WriteOptions) (*tiering.Receipt, error) {
 		return s.Unlink(ctx, c.From.NS, c.From.ID, tiering.Link{Relation: c.Relation, To: c.To})
 	})
 }

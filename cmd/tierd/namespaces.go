@@ -78,8 +78,7 @@ type nsSetCommand struct {
 	NS     nsArg  `arg:"" name:"ns" help:"The namespace."`
 	Policy string `arg:"" name:"json" help:"The policy, a JSON object; - for standard input."`
 	Merge  bool   `help:"Change only the fields that are named; null takes one back to its default."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*nsSetCommand) Help() string {
@@ -92,11 +91,7 @@ func (c *nsSetCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	o, err := c.options()
-	if err != nil {
-		return err
-	}
-	service, err := c.dial(p)
+	service, o, err := c.begin(p)
 	if err != nil {
 		return err
 	}
@@ -120,18 +115,13 @@ func (c *nsSetCommand) Run(ctx context.Context, p *process) error {
 
 type nsRmCommand struct {
 	NS nsArg `arg:"" name:"ns" help:"The namespace."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*nsRmCommand) Help() string { return examples("tierd ns rm scratch") }
 
 func (c *nsRmCommand) Run(ctx context.Context, p *process) error {
-	o, err := c.options()
-	if err != nil {
-		return err
-	}
-	service, err := c.dial(p)
+	service, o, err := c.begin(p)
 	if err != nil {
 		return err
 	}

@@ -18,8 +18,7 @@ type putCommand struct {
 	IfAbsent bool    `help:"Only if nothing is stored yet."`
 	TTL      ttlFlag `name:"ttl" placeholder:"30m" help:"Life from now: seconds, 30m, 12h, 7d, or none."`
 	User     string  `placeholder:"NAME" help:"Owner of the document, fixed when it is created."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*putCommand) Help() string {
@@ -46,7 +45,7 @@ func (c *putCommand) Run(ctx context.Context, p *process) error {
 	default:
 		body = []byte(c.Value)
 	}
-	o, err := c.options()
+	service, o, err := c.begin(p)
 	if err != nil {
 		return err
 	}
@@ -57,10 +56,6 @@ func (c *putCommand) Run(ctx context.Context, p *process) error {
 		o.If = tiering.IfAbsent()
 	}
 	o.TTL = c.TTL.ttl
-	service, err := c.dial(p)
-	if err != nil {
-		return err
-	}
 	r, err := service.Put(ctx, c.Key.NS, c.Key.ID, body, &tiering.PutOptions{WriteOptions: o, User: c.User})
 	if err != nil {
 		return err
@@ -76,8 +71,7 @@ type patchCommand struct {
 	Key       keyArg `arg:"" name:"ns/id" help:"The document."`
 	Patch     string `arg:"" name:"json" help:"The patch, - for standard input."`
 	JSONPatch bool   `name:"json-patch" help:"The patch is a JSON Patch (RFC 6902), not a merge patch (RFC 7396)."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*patchCommand) Help() string {
@@ -86,15 +80,11 @@ func (*patchCommand) Help() string {
 }
 
 func (c *patchCommand) Run(ctx context.Context, p *process) error {
-	o, err := c.options()
+	service, o, err := c.begin(p)
 	if err != nil {
 		return err
 	}
 	patch, err := p.inline(c.Patch)
-	if err != nil {
-		return err
-	}
-	service, err := c.dial(p)
 	if err != nil {
 		return err
 	}
@@ -113,8 +103,7 @@ type editCommand struct {
 	Key   keyArg   `arg:"" name:"ns/id" help:"The document."`
 	Edits []string `arg:"" optional:"" name:"op:/pointer=json" help:"Edit operations: set, remove, increment, append, add_to_set, remove_from_set, max, min."`
 	Ops   string   `placeholder:"JSON" help:"The operations as the API takes them: a JSON array, - for standard input."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*editCommand) Help() string {
@@ -129,11 +118,7 @@ func (c *editCommand) Run(ctx context.Context, p *process) error {
 	if err != nil {
 		return err
 	}
-	o, err := c.options()
-	if err != nil {
-		return err
-	}
-	service, err := c.dial(p)
+	service, o, err := c.begin(p)
 	if err != nil {
 		return err
 	}
@@ -177,8 +162,7 @@ func (c *editCommand) ops(p *process) ([]tiering.EditOp, error) {
 
 type rmCommand struct {
 	Key keyArg `arg:"" name:"ns/id" help:"The document."`
-	writeFlags
-	connectFlags
+	changeFlags
 }
 
 func (*rmCommand) Help() string {
@@ -187,11 +171,7 @@ func (*rmCommand) Help() string {
 }
 
 func (c *rmCommand) Run(ctx context.Context, p *process) error {
-	o, err := c.options()
-	if err != nil {
-		return err
-	}
-	service, err := c.dial(p)
+	service, o, err := c.begin(p)
 	if err != nil {
 		return err
 	}
