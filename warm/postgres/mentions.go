@@ -3,7 +3,6 @@ package postgres
 import (
 	"github.com/jackc/pgx/v5"
 
-	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/column"
 	"github.com/tierd/tierd/warm/internal/mention"
@@ -18,71 +17,29 @@ func blank(s *mention.Subject, all [][]warm.Result) []byte {
 	return e.B
 }
 
-// look is what a user's order learns on the way: keys that were mentioned as
-// the user's, and watched ones that were mentioned otherwise. nil learns
-// nothing.
-type look struct {
-	met     map[tiering.Key]struct{}
-	watched *mention.Subject
-	shared  map[string]struct{} // ids
-}
-
-func (l *look) meet(k tiering.Key) {
-	if l != nil {
-		l.met[k] = struct{}{}
-	}
-}
-
-func (l *look) share(k tiering.Key) {
-	if l == nil {
-		return
-	}
-	if _, ok := l.watched.Keys[k]; ok {
-		l.shared[k.ID] = struct{}{}
-	}
-}
-
-// shareResults notes the keys in results that are not the user's.
-func (l *look) shareResults(all [][]warm.Result) {
-	if l == nil || len(l.watched.Keys) == 0 {
-		return
-	}
-	for _, rows := range all {
-		for i := range rows {
-			l.share(rows[i].Head.Key)
-			mention.EachWord(rows[i].Answer, func(word string) bool {
-				if _, ok := l.watched.IDs[word]; ok {
-					l.shared[word] = struct{}{}
-				}
-				return false
-			})
-		}
-	}
-}
-
 // startLook prepares to learn, for a user's order.
-func (t *txn) startLook(o *order) (*look, error) {
+func (t *txn) startLook(o *order) (*mention.Look, error) {
 	if o.Selector.User == "" {
 		return nil, nil
 	}
-	l := &look{met: map[tiering.Key]struct{}{}, watched: mention.New(o.Selector), shared: map[string]struct{}{}}
+	l := mention.NewLook(o.Selector)
 	return l, t.each(`SELECT $2::text, namespace, id FROM erasure_key WHERE erasure = $1 AND watched`, []any{o.seq, o.Selector.Tenant}, func(row pgx.Rows) error {
 		k, err := scanKey(row)
-		l.watched.Add(k)
+		l.Watched.Add(k)
 		return err
 	})
 }
 
 // endLook keeps what was learned.
-func (t *txn) endLook(o *order, l *look) error {
+func (t *txn) endLook(o *order, l *mention.Look) error {
 	if l == nil {
 		return nil
 	}
-	if err := t.collect(o, l.met, false); err != nil || len(l.shared) == 0 {
+	if err := t.collect(o, l.Met, false); err != nil || len(l.Shared) == 0 {
 		return err
 	}
-	ids := make([][]byte, 0, len(l.shared))
-	for id := range l.shared {
+	ids := make([][]byte, 0, len(l.Shared))
+	for id := range l.Shared {
 		ids = append(ids, []byte(id))
 	}
 	_, err := t.exec(`UPDATE erasure_key SET shared = true WHERE erasure = $1 AND id = ANY($2::bytea[]) AND NOT shared`, o.seq, ids)
@@ -157,7 +114,7 @@ func (t *txn) cleanWhole(whole *mention.Subject) error {
 // rewrites are the rows that mention sub, as they are to be.
 type rewrites struct {
 	sub              *mention.Subject
-	look             *look
+	look             *mention.Look
 	seqs             []int64
 	changes, results [][]byte
 	requests         []int64
@@ -175,15 +132,11 @@ func (w *rewrites) batch(seq int64, all []made, stored []byte) error {
 	}
 	kept := make([]warm.FeedChange, 0, len(all))
 	for i := range all {
-		c := &all[i].FeedChange
-		if w.sub.Has(c.Key, c.User) {
-			w.look.meet(c.Key)
-			continue
+		if c := &all[i].FeedChange; !w.look.Takes(w.sub, c) {
+			kept = append(kept, *c)
 		}
-		w.look.share(c.Key)
-		kept = append(kept, *c)
 	}
-	w.look.shareResults(answers)
+	w.look.Results(answers)
 	if len(kept) == len(all) && !w.sub.InResults(answers) {
 		return nil
 	}
@@ -204,7 +157,7 @@ func (w *rewrites) request(row pgx.Rows) (seq int64, err error) {
 		return seq, err
 	}
 	if answers, err := decodeStored(result); err == nil && !w.sub.InResults(answers) {
-		w.look.shareResults(answers)
+		w.look.Results(answers)
 	} else {
 		w.requests = append(w.requests, seq)
 	}

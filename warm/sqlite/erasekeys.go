@@ -27,46 +27,9 @@ type sweep struct {
 	subject                    *mention.Subject
 	feed, idempotency, settled int64 // read up to here
 
-	// Of a user alone. They hold too much when a transaction is rolled back,
-	// which costs a look in vain.
-	watched *mention.Subject         // keys that were the user's at any time when the sweep began
-	todo    map[tiering.Key]struct{} // those, and others that were met since, but for those that were taken
-	shared  map[string]struct{}      // ids of watched keys that are mentioned otherwise than as the user's
-}
-
-// meet notes a key that was mentioned as the user's.
-func (w *sweep) meet(k tiering.Key) {
-	if w != nil && w.subject.Selector.User != "" {
-		w.todo[k] = struct{}{}
-	}
-}
-
-// share notes a mention of a key, as somebody else's.
-func (w *sweep) share(k tiering.Key) {
-	if w == nil {
-		return
-	}
-	if _, ok := w.watched.Keys[k]; ok {
-		w.shared[k.ID] = struct{}{}
-	}
-}
-
-// shareResults notes the keys in results that are not the user's.
-func (w *sweep) shareResults(all [][]warm.Result) {
-	if w == nil || len(w.watched.Keys) == 0 {
-		return
-	}
-	for _, rows := range all {
-		for _, r := range rows {
-			w.share(r.Head.Key)
-			mention.EachWord(r.Answer, func(word string) bool {
-				if _, ok := w.watched.IDs[word]; ok {
-					w.shared[word] = struct{}{}
-				}
-				return false
-			})
-		}
-	}
+	// look is of a user alone, nil of others. It holds too much when a transaction is
+	// rolled back, which costs a look in vain. The keys that it watches count as met.
+	look *mention.Look
 }
 
 // sweepWindow is how many rows of each kind one transaction reads.
@@ -128,12 +91,13 @@ func (s *Store) EraseKeys(ctx context.Context, id string, limit int) (e warm.Era
 // beginSweep finds the keys of a user beforehand, without keeping the writer:
 // no index says who owned a key in the past.
 func (s *Store) beginSweep(ctx context.Context, sel warm.Selector) (*sweep, error) {
-	w := &sweep{subject: mention.New(sel), watched: mention.New(sel), shared: map[string]struct{}{}}
+	w := &sweep{subject: mention.New(sel)}
 	if sel.User == "" {
 		return w, nil
 	}
-	err := s.reader(ctx, func(c *conn) error { return c.ownedBy(ctx, sel, w.watched) })
-	w.todo = maps.Clone(w.watched.Keys)
+	w.look = mention.NewLook(sel)
+	err := s.reader(ctx, func(c *conn) error { return c.ownedBy(ctx, sel, w.look.Watched) })
+	w.look.Met = maps.Clone(w.look.Watched.Keys)
 	return w, err
 }
 
@@ -153,8 +117,11 @@ func (w *sweep) step() *step {
 func (p *step) commit() {
 	w := p.sweep
 	w.feed, w.idempotency, w.settled = p.feed, p.idempotency, p.settled
+	if w.look == nil {
+		return
+	}
 	for _, k := range p.keys {
-		delete(w.todo, k)
+		delete(w.look.Met, k)
 	}
 }
 
@@ -209,9 +176,9 @@ func (t *txn) advance(p *step) (cleaned, atEnd bool, err error) {
 		bounds string
 		clean  func(after, to int64) (bool, error)
 	}{
-		{&p.feed, `SELECT (SELECT min(pos) FROM feed), (SELECT max(pos) FROM feed)`, func(after, to int64) (bool, error) { return t.cleanFeed(p.subject, after, to, p.sweep) }},
-		{&p.settled, `SELECT (SELECT min(seq) FROM settled), (SELECT max(seq) FROM settled)`, func(after, to int64) (bool, error) { return t.cleanSettled(p.subject, after, to, p.sweep) }},
-		{&p.idempotency, `SELECT (SELECT min(seq) FROM idempotency), (SELECT max(seq) FROM idempotency)`, func(after, to int64) (bool, error) { return t.cleanIdempotency(p.subject, after, to, p.sweep) }},
+		{&p.feed, `SELECT (SELECT min(pos) FROM feed), (SELECT max(pos) FROM feed)`, func(after, to int64) (bool, error) { return t.cleanFeed(p.subject, after, to, p.look) }},
+		{&p.settled, `SELECT (SELECT min(seq) FROM settled), (SELECT max(seq) FROM settled)`, func(after, to int64) (bool, error) { return t.cleanSettled(p.subject, after, to, p.look) }},
+		{&p.idempotency, `SELECT (SELECT min(seq) FROM idempotency), (SELECT max(seq) FROM idempotency)`, func(after, to int64) (bool, error) { return t.cleanIdempotency(p.subject, after, to, p.look) }},
 	} {
 		row, _, err := t.one(kind.bounds)
 		if err != nil {
@@ -266,7 +233,7 @@ func (t *txn) erasable(p *step, limit int) (err error) {
 		add(tiering.Key{Tenant: sel.Tenant, Namespace: text(v[0]), ID: string(blob(v[1]))})
 		return nil
 	})
-	for k := range p.todo {
+	for k := range p.look.Met {
 		if len(p.keys) >= limit {
 			return err
 		}
@@ -284,8 +251,8 @@ func (t *txn) cleanWhole(p *step, prints []footprint) error {
 	}
 	whole := mention.New(warm.Selector{Tenant: p.subject.Selector.Tenant})
 	for i, k := range p.keys {
-		_, watched := p.watched.Keys[k]
-		_, shared := p.shared[k.ID]
+		_, watched := p.look.Watched.Keys[k]
+		_, shared := p.look.Shared[k.ID]
 		if prints[i].Whole && (shared || !watched) {
 			whole.Add(k)
 		}

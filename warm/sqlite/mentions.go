@@ -35,8 +35,8 @@ type rewritten struct {
 
 // cleanFeed takes the mentions of sub out of the feed entries in (after, to].
 // The entries stay, without changes if need be, so that positions have no
-// gaps. A sweep, if there is one, learns of the keys.
-func (t *txn) cleanFeed(sub *mention.Subject, after, to int64, w *sweep) (cleaned bool, err error) {
+// gaps. A look, if there is one, learns of the keys.
+func (t *txn) cleanFeed(sub *mention.Subject, after, to int64, l *mention.Look) (cleaned bool, err error) {
 	var todo []rewritten
 	needle := needle(sub)
 	err = t.each(context.Background(), `SELECT pos, changes, results FROM feed WHERE pos > ?1 AND pos <= ?2
@@ -50,15 +50,12 @@ func (t *txn) cleanFeed(sub *mention.Subject, after, to int64, w *sweep) (cleane
 			return err
 		}
 		kept := make([]warm.FeedChange, 0, len(changes))
-		for _, c := range changes {
-			if !sub.Has(c.Key, c.User) {
-				kept = append(kept, c)
-				w.share(c.Key)
-			} else {
-				w.meet(c.Key)
+		for i := range changes {
+			if !l.Takes(sub, &changes[i]) {
+				kept = append(kept, changes[i])
 			}
 		}
-		w.shareResults(results)
+		l.Results(results)
 		if len(kept) < len(changes) || sub.InResults(results) {
 			todo = append(todo, rewritten{row: num(v[0]), changes: encodeChanges(kept), results: blank(sub, results)})
 		}
@@ -76,7 +73,7 @@ func (t *txn) cleanFeed(sub *mention.Subject, after, to int64, w *sweep) (cleane
 }
 
 // cleanSettled blanks the mentions of sub in batches without a feed entry.
-func (t *txn) cleanSettled(sub *mention.Subject, after, to int64, w *sweep) (cleaned bool, err error) {
+func (t *txn) cleanSettled(sub *mention.Subject, after, to int64, l *mention.Look) (cleaned bool, err error) {
 	var todo []rewritten
 	err = t.each(context.Background(), `SELECT seq, results FROM settled WHERE seq > ? AND seq <= ? AND results IS NOT NULL`, []any{after, to},
 		func(v []driver.Value) error {
@@ -87,7 +84,7 @@ func (t *txn) cleanSettled(sub *mention.Subject, after, to int64, w *sweep) (cle
 			if sub.InResults(results) {
 				todo = append(todo, rewritten{row: num(v[0]), results: blank(sub, results)})
 			}
-			w.shareResults(results)
+			l.Results(results)
 			return nil
 		})
 	if err != nil {
@@ -107,7 +104,7 @@ const requestsIn = `SELECT seq, result FROM idempotency WHERE seq > ? AND seq <=
 
 // cleanIdempotency drops the rows whose results mention sub: such a request,
 // sent once more, is a new one.
-func (t *txn) cleanIdempotency(sub *mention.Subject, after, to int64, w *sweep) (cleaned bool, err error) {
+func (t *txn) cleanIdempotency(sub *mention.Subject, after, to int64, l *mention.Look) (cleaned bool, err error) {
 	var todo []int64
 	err = t.each(context.Background(), requestsIn, []any{after, to, sub.Selector.Tenant}, func(v []driver.Value) error {
 		results, err := decodeStored(blob(v[1]))
@@ -115,7 +112,7 @@ func (t *txn) cleanIdempotency(sub *mention.Subject, after, to int64, w *sweep) 
 			todo = append(todo, num(v[0])) // what can not be read may hold anything
 			return nil
 		}
-		w.shareResults(results)
+		l.Results(results)
 		return nil
 	})
 	if err != nil {
