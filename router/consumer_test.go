@@ -37,8 +37,8 @@ func TestAConsumerGoesOnWhereItAcknowledged(t *testing.T) {
 				w.put(fmt.Sprint(i), `{}`)
 			}
 			// It began before the writes, and nothing was acknowledged yet.
-			keys, ids := w.brings(w.r, o, 3)
-			if fmt.Sprint(keys) != "[0 1 2]" {
+			keys, ids := w.brings(w.r, o, 4)
+			if fmt.Sprint(keys) != "[0 1 2 3]" {
 				t.Fatalf("it begins with %v", keys)
 			}
 			again, _ := w.brings(w.writer, o, 3)
