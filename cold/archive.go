@@ -155,29 +155,12 @@ func (a *Archive) openObject(ctx context.Context, c tiering.Copy, name string) (
 
 // CopyObject makes the copy to of a segment from the copy from, which it
 // checks down to every record first, and reads the new one back. An object
-// that is there already with other bytes is corrupt, and left: see Repair.
+// that is there already with other bytes is corrupt, and left: to replace it, it
+// would have to be deleted, and by then it may be the marker of an erase.
 func (a *Archive) CopyObject(ctx context.Context, from, to tiering.Copy, name string) error {
 	data, err := a.sound(ctx, from, name)
 	if err != nil {
 		return err
-	}
-	return a.Write(ctx, to, name, data)
-}
-
-// Repair is CopyObject, but replaces what lies under the name in to when its
-// bytes are not those of from. The one that it replaces is deleted only after
-// the other was found sound.
-func (a *Archive) Repair(ctx context.Context, from, to tiering.Copy, name string) error {
-	data, err := a.sound(ctx, from, name)
-	if err != nil {
-		return err
-	}
-	err = a.Write(ctx, to, name, data)
-	if !errors.Is(err, tiering.ErrCorrupt) {
-		return err
-	}
-	if err := a.buckets[to].Delete(ctx, name); err != nil {
-		return tiering.Wrap(err, "delete "+name+" in "+to.String(), tiering.Cold, tiering.Key{})
 	}
 	return a.Write(ctx, to, name, data)
 }

@@ -376,43 +376,34 @@ func TestOpenObject(t *testing.T) {
 	}
 }
 
-// TestCopyAndRepair: only a sound copy is spread, and only Repair replaces.
-func TestCopyAndRepair(t *testing.T) {
+// TestCopy: only a sound copy is spread, and nothing that lies there is replaced.
+func TestCopy(t *testing.T) {
 	for _, c := range []struct {
-		from, to             state
-		copyCode, repairCode tiering.Code
-		copied, repaired     bool
+		from, to state
+		code     tiering.Code
+		sound    bool // the copy, afterwards
 	}{
-		{good, missing, "", "", true, true},
-		{good, good, "", "", true, true},
-		{good, cut, tiering.CodeCorrupt, "", false, true},
-		{good, other, tiering.CodeCorrupt, "", false, true},
-		{cut, missing, tiering.CodeCorrupt, tiering.CodeCorrupt, false, false},
-		{flipped, missing, tiering.CodeCorrupt, tiering.CodeCorrupt, false, false},
-		{flipped, good, tiering.CodeCorrupt, tiering.CodeCorrupt, true, true},
-		{missing, good, tiering.CodeNotFound, tiering.CodeNotFound, true, true},
-		{down, good, tiering.CodeUnavailable, tiering.CodeUnavailable, true, true},
-		{good, down, tiering.CodeUnavailable, tiering.CodeUnavailable, true, true},
+		{good, missing, "", true},
+		{good, good, "", true},
+		{good, cut, tiering.CodeCorrupt, false},
+		{good, other, tiering.CodeCorrupt, false},
+		{cut, missing, tiering.CodeCorrupt, false},
+		{flipped, missing, tiering.CodeCorrupt, false},
+		{flipped, good, tiering.CodeCorrupt, true},
+		{missing, good, tiering.CodeNotFound, true},
+		{down, good, tiering.CodeUnavailable, true},
+		{good, down, tiering.CodeUnavailable, true},
 	} {
 		t.Run(fmt.Sprintf("from %s to %s", c.from, c.to), func(t *testing.T) {
 			p := newPair(t)
 			p.put(t, tiering.Primary, c.from)
 			p.put(t, tiering.Backup, c.to)
-			holds := func() bool {
-				b, err := p.memory[1].Read(t.Context(), p.name, 0, -1)
-				return err == nil && bytes.Equal(b, p.data)
+			if err := p.CopyObject(t.Context(), tiering.Primary, tiering.Backup, p.name); tiering.CodeOf(err) != c.code {
+				t.Errorf("copy: %v, want code %q", err, c.code)
 			}
-			if err := p.CopyObject(t.Context(), tiering.Primary, tiering.Backup, p.name); tiering.CodeOf(err) != c.copyCode {
-				t.Errorf("copy: %v, want code %q", err, c.copyCode)
-			}
-			if holds() != c.copied {
-				t.Errorf("after the copy the backup is sound: %t, want %t", holds(), c.copied)
-			}
-			if err := p.Repair(t.Context(), tiering.Primary, tiering.Backup, p.name); tiering.CodeOf(err) != c.repairCode {
-				t.Errorf("repair: %v, want code %q", err, c.repairCode)
-			}
-			if holds() != c.repaired {
-				t.Errorf("after the repair the backup is sound: %t, want %t", holds(), c.repaired)
+			b, err := p.memory[1].Read(t.Context(), p.name, 0, -1)
+			if sound := err == nil && bytes.Equal(b, p.data); sound != c.sound {
+				t.Errorf("after the copy the backup is sound: %t, want %t", sound, c.sound)
 			}
 		})
 	}

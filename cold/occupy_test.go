@@ -54,9 +54,9 @@ func TestAnOccupiedNameTakesNoUpload(t *testing.T) {
 	}
 }
 
-// A repair that read the good copy before the name was occupied must not bring
+// A copy whose maker read the good one before the name was occupied must not bring
 // the object back.
-func TestARepairDoesNotUndoAnOccupiedName(t *testing.T) {
+func TestACopyDoesNotUndoAnOccupiedName(t *testing.T) {
 	ctx := t.Context()
 	var primary coldtest.Memory
 	backup := coldtest.NewFaultBucket(&coldtest.Memory{})
@@ -72,15 +72,15 @@ func TestARepairDoesNotUndoAnOccupiedName(t *testing.T) {
 	}
 	reached, gate := make(chan struct{}), make(chan struct{})
 	backup.Inject(coldtest.Fault{Call: coldtest.Create, Times: 1, Reached: reached, Gate: gate})
-	repaired := make(chan error, 1)
-	go func() { repaired <- a.Repair(context.WithoutCancel(ctx), tiering.Primary, tiering.Backup, "seg/a") }()
+	copied := make(chan error, 1)
+	go func() { copied <- a.CopyObject(context.WithoutCancel(ctx), tiering.Primary, tiering.Backup, "seg/a") }()
 	<-reached // the good copy was read
 	if errs := a.OccupyBoth(ctx, "seg/a"); errs != [2]error{} {
 		t.Fatal(errs)
 	}
 	close(gate)
-	if err := <-repaired; !errors.Is(err, tiering.ErrGone) {
-		t.Errorf("the repair: %v, want gone", err)
+	if err := <-copied; !errors.Is(err, tiering.ErrGone) {
+		t.Errorf("the copy: %v, want gone", err)
 	}
 	if data, err := backup.Read(ctx, "seg/a", 0, -1); err != nil || !cold.Occupied(data) {
 		t.Errorf("the name holds %d bytes, %v", len(data), err)

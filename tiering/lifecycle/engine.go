@@ -111,6 +111,7 @@ func (discard) Parked(int)                  {}
 type Engine struct {
 	Config
 	archiving  turn // one archive step at a time in this process
+	renaming   turn // one segment at a time leaves its name
 	erasures   erasures
 	merges     merges // what is known of segments between two runs of merge
 	succession succession
@@ -163,7 +164,7 @@ func New(c Config) *Engine {
 	if c.Logger == nil {
 		c.Logger = slog.New(slog.DiscardHandler)
 	}
-	return &Engine{Config: c, archiving: make(turn, 1), parked: map[string]*tiering.ParkedMove{}, damaged: map[tiering.Key]bool{}, leases: map[string]warm.Lease{}}
+	return &Engine{Config: c, archiving: make(turn, 1), renaming: make(turn, 1), parked: map[string]*tiering.ParkedMove{}, damaged: map[tiering.Key]bool{}, leases: map[string]warm.Lease{}}
 }
 
 // Run works until ctx ends, then returns when every worker has stopped.
@@ -317,23 +318,6 @@ func sleep(ctx context.Context, d time.Duration) bool {
 		return false
 	}
 }
-
-// trim keeps the feed, idempotency results and batch ids to their age, on a clock
-// that did not jump: what is gone was a promise to callers who may come yet.
-func (e *Engine) trim(ctx context.Context, _ warm.Lease) (time.Duration, error) {
-	now, ok, err := e.trustedNow(ctx)
-	if err != nil || !ok {
-		return trimEvery, err
-	}
-	// The archiver has a position once its first segment is finished, and that may be
-	// long after the first commit: until then it holds all of the feed.
-	if err := e.Warm.SetPosition(ctx, ArchiveReader, 0); err != nil {
-		return 0, err
-	}
-	return trimEvery, e.Warm.TrimFeed(ctx, now.Add(-e.FeedAge))
-}
-
-const trimEvery = 10 * time.Minute
 
 // errNoProgress is a step that could do nothing at all.
 var errNoProgress = errors.New("neither bucket took the segment")

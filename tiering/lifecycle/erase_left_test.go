@@ -355,6 +355,54 @@ func TestAnOrderFinishesWhatItsEraseDidNot(t *testing.T) {
 	s.same(s.snapshot(), want)
 }
 
+// An order is written before warm knows of it, and stays there when the daemon dies in
+// between: whoever asked was told nothing, and what it names still stands. Until a
+// rebuild nobody carries it out, beside what an earlier life's order takes or where a
+// segment moves.
+func TestAnOrderThatWasNotBegunTakesNothing(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		do   func(s *site)
+		want []string // in both buckets
+	}{
+		{"out of a marked segment", func(s *site) { s.no(s.engine.FinishOrders(s.ctx)) }, []string{`put1 "bobs"`}},
+		{"out of one whose name is occupied", func(s *site) {
+			s.put(note("carl"), `"carls"`)
+			s.flush()
+			for _, name := range s.segments() {
+				s.no(s.primary.Delete(s.ctx, name))
+				s.no(s.archive.Occupy(s.ctx, tiering.Primary, name))
+			}
+			if r := s.verify(lifecycle.DepthHash, true); !r.Sound() {
+				s.Errorf("%+v", r)
+			}
+		}, []string{`put1 "bobs"`, `put4294967298 "carls"`}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			s := newNotes(t)
+			h := s.put(note("bob"), `"bobs"`)
+			s.put(note("ann"), `"anns"`)
+			s.flush()
+			s.order(warm.Selector{Tenant: siteTenant, Namespace: "notes", ID: "ann"}, s.primary, s.backup)
+			s.rebuild(lifecycle.RebuildOptions{From: tiering.Primary})
+			epoch, err := s.warm.Epoch(s.ctx)
+			s.no(err)
+			for _, id := range []string{"bob", "carl"} {
+				o := lifecycle.NewOrder("01jnotbegun"+id, warm.Selector{Tenant: siteTenant, Namespace: "notes", ID: id}, epoch, 1000, s.clock.Now())
+				errs := s.archive.WriteBoth(s.ctx, o.Name(), o.Encode())
+				s.no(errors.Join(errs[0], errs[1]))
+			}
+			c.do(s)
+			s.bothHold(c.want...)
+			if got, err := s.history(note("bob"), h.Version); got != `"bobs"` || err != nil {
+				t.Errorf("in cold it is %q, %v", got, err)
+			}
+		})
+	}
+}
+
 // What was given up before it was finished may land long after its grace. Its
 // name is taken by then: nobody knows the object, and it may hold what was erased
 // since.

@@ -9,6 +9,9 @@ import (
 	"github.com/tierd/tierd/warm"
 )
 
+// IndexReader is the index worker among the readers of the feed.
+const IndexReader = indexReader
+
 // MergeOnce is one step of the worker that merges and collects.
 func (e *Engine) MergeOnce(ctx context.Context) (time.Duration, error) {
 	return e.underLease(ctx, MergeLease, e.merge)

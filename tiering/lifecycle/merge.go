@@ -308,8 +308,8 @@ func (g *collection) fails(ctx context.Context, first string, err error) error {
 	switch {
 	case err == nil:
 		return nil
-	case errors.Is(err, errMixed):
-		return nil // the next run knows their epochs
+	case errors.Is(err, errMixed), errors.Is(err, errJudgedAnew):
+		return nil // the next run knows their epochs, and what is to be kept
 	case ctx.Err() != nil || tiering.Retryable(err) || tiering.CodeOf(err) == "":
 		g.Recorder.Moved(moveMerge, false, err)
 		return err

@@ -38,7 +38,10 @@ func (s signs) taker(src *cold.Segment) *taker {
 	return t
 }
 
-// readSigns reads the orders and markers of both buckets, whole or not at all.
+// readSigns reads the orders and markers of both buckets, whole or not at all. Of the
+// orders of this life it returns those that warm has done: one that is under way is
+// the eraser's, and one that warm does not know was not begun, or is being withdrawn,
+// so that what it would take still stands.
 func (e *Engine) readSigns(ctx context.Context) (signs, error) {
 	var out signs
 	for _, c := range bothCopies() {
@@ -50,7 +53,24 @@ func (e *Engine) readSigns(ctx context.Context) (signs, error) {
 			out.orders = addOrder(out.orders, o)
 		}
 	}
-	var err error
+	epoch, err := e.Warm.Epoch(ctx)
+	if err != nil {
+		return out, err
+	}
+	done := out.orders[:0]
+	for _, o := range out.orders {
+		if o.Epoch == epoch {
+			er, ok, err := e.Warm.Erasure(ctx, o.ID)
+			if err != nil {
+				return out, err
+			}
+			if !ok || er.Done.IsZero() {
+				continue
+			}
+		}
+		done = append(done, o)
+	}
+	out.orders = done
 	out.lineage, err = e.readLineage(ctx)
 	return out, err
 }
@@ -137,17 +157,10 @@ func (w *rewriter) finishMarked(ctx context.Context, tenant string) error {
 	return w.carryOut(ctx, found)
 }
 
-// carryOut takes what the orders take, but for those whose erasure is under way
-// here. What others had before under a user's keys goes first: his own versions
-// are all that tells a rebuild that nobody before has the key any more.
+// carryOut takes what the orders take. What others had before under a user's keys
+// goes first: his own versions are all that tells a rebuild that nobody before has
+// the key any more.
 func (w *rewriter) carryOut(ctx context.Context, found signs) error {
-	under, err := w.Warm.Erasures(ctx)
-	if err != nil {
-		return err
-	}
-	found.orders = slices.DeleteFunc(found.orders, func(o Order) bool {
-		return slices.ContainsFunc(under, func(e warm.Erasure) bool { return e.ID == o.ID })
-	})
 	blocked, failed := w.takeHidden(ctx, found)
 	if blocked == nil || errors.Is(failed, tiering.ErrUnavailable) {
 		return failed

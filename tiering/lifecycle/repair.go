@@ -81,11 +81,12 @@ func (e *Engine) noteCopy(ctx context.Context, s *tiering.SegmentInfo, c tiering
 }
 
 // repairCopy makes one copy of a finished segment again from the other, which
-// is checked down to every record first. Bytes that lie there and are not those
-// of the other are replaced. Where its name is occupied the segment moves to
-// another name, with both copies.
+// is checked down to every record first. Where its name is occupied, or has other
+// bytes, the segment moves to another name, with both copies: what lies there is
+// never replaced, because nobody can tell whether an erase has occupied the name
+// by then.
 func (e *Engine) repairCopy(ctx context.Context, s *tiering.SegmentInfo, c tiering.Copy) error {
-	err := e.Archive.Repair(ctx, tiering.Backup-c, c, s.Name)
+	err := e.Archive.CopyObject(ctx, tiering.Backup-c, c, s.Name)
 	now, ok, askErr := e.Warm.Segment(ctx, s.Name)
 	switch {
 	case askErr != nil:
@@ -97,12 +98,14 @@ func (e *Engine) repairCopy(ctx context.Context, s *tiering.SegmentInfo, c tieri
 	case !ok || now.State != tiering.SegmentFinished:
 		return errMovedOn // it was erased, and its name is occupied
 	}
-	moved := tiering.CodeOf(err) == tiering.CodeGone
+	moved := false
 	switch {
 	case err == nil:
 		err = e.noteCopy(ctx, s, c, tiering.CopyVerified)
-	case moved:
-		err = e.rename(ctx, s.Name)
+	case errors.Is(err, tiering.ErrGone):
+		moved, err = true, e.rename(ctx, s.Name)
+	case errors.Is(err, tiering.ErrCorrupt):
+		moved, err = true, e.leaveName(ctx, s.Name, tiering.Backup-c)
 	}
 	e.Recorder.CopyRepaired(c, err)
 	if moved && err == nil {

@@ -18,7 +18,7 @@ const replicateEvery = 5 * time.Second
 func (e *Engine) replicate(ctx context.Context, _ warm.Lease) (time.Duration, error) {
 	var missing [2]int64
 	var away [2]bool
-	var failed error
+	failed := e.sweepRenames(ctx)
 	err := e.eachSegment(ctx, "", tiering.SegmentFinished, func(s tiering.SegmentInfo) error {
 		if s.Verified() != 1 {
 			return nil

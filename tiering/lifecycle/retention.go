@@ -49,12 +49,14 @@ type verdict struct {
 	// now; zero: not within a day.
 	again time.Time
 	next  int64 // versions that come due within ahead
+	// judged is what decided of the keys of which something may go.
+	judged map[tiering.Key]covering
 }
 
 // judge looks at entries, which are all that the segments sources hold, in
 // order of key, version and revision. Keys must not go back from call to call.
 func (r *retention) judge(ctx context.Context, sources []string, entries []cold.Entry) (verdict, error) {
-	v := verdict{dropped: map[int]string{}}
+	v := verdict{dropped: map[int]string{}, judged: map[tiering.Key]covering{}}
 	for start := 0; start < len(entries); {
 		end := start + 1
 		for end < len(entries) && entries[end].Key == entries[start].Key {
@@ -313,6 +315,7 @@ func (r *retention) judgeVersions(ctx context.Context, p tiering.Policy, group [
 		}
 		v.dropped[at+i] = why
 		v.bytes += e.Size
+		v.judged[e.Key] = coveringOf(p, k.head)
 	}
 	return nil
 }

@@ -341,3 +341,58 @@ func dropByAge(n *node) {
 		n.Errorf("a rebuild brings back %v, want k from both buckets: the check sees nothing", got)
 	}
 }
+
+// TestWhatBecomesKeptWhileACollectionRunsIsKept: what covers a version is acknowledged
+// while a segment without it is being written; neither that segment nor one that comes
+// later in the run lets it go.
+func TestWhatBecomesKeptWhileACollectionRunsIsKept(t *testing.T) {
+	generous := tenDays
+	generous.KeepFor = tiering.Duration(1000 * day)
+	many := tenDays
+	many.KeepVersions = 100
+	for _, c := range []struct {
+		name   string
+		change func(n *node)
+		want   string
+	}{
+		{"nothing changes", func(*node) {}, "put4 put5"},
+		{"a longer keep_for", func(n *node) { n.policy("notes", generous) }, "put1 put2 put3 put4 put5"},
+		{"more keep_versions", func(n *node) { n.policy("notes", many) }, "put1 put2 put3 put4 put5"},
+		{"pins", func(n *node) {
+			n.commit(key("a"), row(tiering.OpPin))
+			n.commit(key("b"), row(tiering.OpPin))
+		}, "put1 put2 put3 put4 put5"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t, lifecycle.Config{})
+			n.policy("notes", tenDays)
+			for _, id := range []string{"a", "b"} {
+				for range 5 {
+					n.put(id)
+				}
+				n.flush()
+			}
+			n.pass(11 * day)
+			n.sweep() // out of warm
+			reached, gate := make(chan struct{}), make(chan struct{})
+			n.buckets[tiering.Primary].Inject(coldtest.Fault{Call: coldtest.Create, Times: 1, Reached: reached, Gate: gate})
+			done := make(chan error, 1)
+			go func() {
+				_, err := n.engine.GC(n.ctx, false)
+				done <- err
+			}()
+			<-reached
+			c.change(n)
+			close(gate)
+			n.no(<-done)
+			n.pass(2 * time.Hour)
+			n.gc() // takes what was replaced
+			for _, id := range []string{"a", "b"} {
+				if got := n.records(key(id)); got != c.want {
+					t.Errorf("%s has %s, want %s", id, got, c.want)
+				}
+			}
+			n.consistent()
+		})
+	}
+}

@@ -67,6 +67,9 @@ func (g *collection) upload(ctx context.Context, s *tiering.SegmentInfo, c compo
 	if err := failpoint.Hit(failpoint.MergeUploaded); err != nil {
 		return err
 	}
+	if err := g.stands(ctx, c.judged); err != nil {
+		return err
+	}
 	s.State, s.Size, s.RawSize, s.SHA256, s.Count = tiering.SegmentFinished, int64(len(enc.Data)), enc.RawSize, enc.SHA256, enc.Count
 	s.MinTime, s.MaxTime, s.Ranges = enc.MinTime, enc.MaxTime, c.covered()
 	s.Copies = [2]tiering.CopyState{tiering.CopyVerified, tiering.CopyVerified}
@@ -98,6 +101,7 @@ type composition struct {
 	records []cold.Record
 	ranges  []tiering.Range
 	listed  map[tiering.Key]versions // what the catalog knows of them
+	judged  map[tiering.Key]covering // what decided of those that it lacks
 }
 
 // covered is what the new segment covers as far as the catalog goes: what its
@@ -239,11 +243,13 @@ func (g *collection) drop(ctx context.Context, c *composition) (map[string]int64
 		entries[i] = cold.Entry{Key: r.Key, Op: r.Op, Version: r.Version, Revision: r.Revision, At: r.At, Size: int64(len(r.Body)), Digest: r.Digest}
 	}
 	r := g.judging()
+	r.sweeper = g.newSweeper(g.now) // by the policies of now: a run may take hours
 	defer r.close()
 	v, err := r.judge(ctx, job{sources: c.sources}.names(), entries)
 	if err != nil {
 		return nil, err
 	}
+	c.judged = v.judged
 	g.report.NextVersions += v.next
 	counts := map[string]int64{}
 	kept := c.records[:0]

@@ -12,6 +12,7 @@ import (
 	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/cold/coldtest"
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/tiering/lifecycle"
 	"github.com/tierd/tierd/warm"
 )
 
@@ -54,6 +55,40 @@ func TestTheFeedWaitsForTheFirstSegment(t *testing.T) {
 		}
 		return nil
 	})
+}
+
+// An index worker that gets nowhere, because its embedder does not answer or because the
+// store is run without memories since, holds back what is younger than the feed's age,
+// and no more.
+func TestTheFeedDoesNotWaitForAnIndexThatIsBehind(t *testing.T) {
+	n := newNode(t, lifecycle.Config{})
+	n.policy("notes", tiering.Policy{})
+	n.no(n.store.SetPosition(n.ctx, lifecycle.IndexReader, 1))
+	first := func() int64 {
+		first, _, err := n.store.FeedBounds(n.ctx)
+		n.no(err)
+		return first
+	}
+	trim := func() {
+		_, err := n.engine.TrimOnce(n.ctx)
+		n.no(err)
+	}
+	for range 3 {
+		n.put("old")
+	}
+	n.flush()
+	n.pass(20 * time.Hour)
+	n.put("young")
+	n.flush()
+	trim()
+	if got := first(); got != 1 {
+		t.Fatalf("the feed begins at %d before it is of age", got)
+	}
+	n.pass(5 * time.Hour)
+	trim()
+	if got := first(); got != 5 {
+		t.Errorf("the feed begins at %d, the first that is young is 5", got)
+	}
 }
 
 // R12, of what is trimmed: after a jump of the clock a retry under an Idempotency-Key

@@ -218,6 +218,8 @@ func (v *verification) segment(ctx context.Context, s tiering.SegmentInfo) error
 			switch err := v.repairCopy(ctx, &s, c); {
 			case err == nil, errors.Is(err, errMovedOn):
 				f.Repaired = true
+			case ctx.Err() != nil:
+				return ctx.Err()
 			default:
 				f.Detail += fmt.Sprintf("; it could not be made again: %v", err)
 			}
