@@ -6,12 +6,16 @@ import (
 
 	"github.com/tierd/tierd/hot"
 	"github.com/tierd/tierd/tiering"
+	"github.com/tierd/tierd/warm"
 )
 
 // swap writes an ephemeral document: it lives in hot alone, so hot's own
 // compare-and-set is the commit. next is computed again whenever another
 // writer was faster.
 func (r *Router) swap(ctx context.Context, p *policy, m *mutation, next func(base) ([]byte, error)) (*tiering.Receipt, error) {
+	if err := r.fix(ctx, m.key.Namespace, p); err != nil {
+		return nil, err
+	}
 	for {
 		l, err := r.look(ctx, m.key, false)
 		if err != nil {
@@ -47,6 +51,33 @@ func (r *Router) swap(ctx context.Context, p *policy, m *mutation, next func(bas
 		}
 	}
 }
+
+// fix notes in warm, once, that the namespace has keys of this class. Else another daemon
+// might make it durable: what is written here by the policy of before would be
+// acknowledged and lost, and what hot holds be read as if warm had committed it.
+func (r *Router) fix(ctx context.Context, ns string, p *policy) error {
+	if p.fixed.Load() {
+		return nil
+	}
+	for range fixTries {
+		fixed, err := r.Warm.FixNamespace(ctx, warm.Namespace{Tenant: r.who.Tenant, Name: ns, Kind: p.Kind, Class: p.Class})
+		if err != nil {
+			return tiering.Wrap(err, "", tiering.Warm, tiering.Key{Namespace: ns})
+		}
+		if fixed {
+			p.fixed.Store(true)
+			return nil
+		}
+		r.policies.forget(policyKey(r.who.Tenant, ns))
+		if err := r.reviveNamespace(ctx, ns, p); err != nil {
+			return err
+		}
+	}
+	return tiering.Errorf(tiering.CodeUnavailable, "namespace %q is changed again and again: try again", ns)
+}
+
+// fixTries bounds how often a namespace is met that was dropped, or changed, meanwhile.
+const fixTries = 3
 
 func (r *core) swapHot(ctx context.Context, key tiering.Key, cond tiering.Condition, doc []byte, life time.Duration) (hot.Entry, bool, error) {
 	ctx, cancel := r.hotBound(ctx)

@@ -355,3 +355,47 @@ func TestTheFirstKeyIsOfTheKindThatStands(t *testing.T) {
 		})
 	}
 }
+
+// The first ephemeral document fixes the class like any other, though hot alone has it:
+// a daemon that has not heard that the namespace was made durable must not acknowledge
+// one, and no reader of a durable namespace may be shown one.
+func TestEphemeralDocumentsFixTheClass(t *testing.T) {
+	ephemeral, durable := tiering.Policy{Class: tiering.ClassEphemeral}, tiering.Policy{Class: tiering.ClassPersistent}
+	for _, v := range []struct {
+		name string
+		run  func(r *Router, ctx context.Context) error
+	}{
+		{"put", func(r *Router, ctx context.Context) error {
+			_, err := r.Put(ctx, space, "k", []byte(`1`), nil)
+			return err
+		}},
+		{"edit", func(r *Router, ctx context.Context) error {
+			_, err := r.Apply(ctx, space, "k", increment, nil)
+			return err
+		}},
+		{"delete", func(r *Router, ctx context.Context) error {
+			_, err := r.Delete(ctx, space, "k", nil)
+			return err
+		}},
+	} {
+		t.Run(v.name, func(t *testing.T) {
+			w := open(t, setup{})
+			w.policy(space, ephemeral)
+			late := w.node().As(tiering.Principal{Tenant: w.tenant})
+			_, err := late.Get(w.ctx, space, "k", nil) // it knows the policy
+			code(t, "a document that is not there", err, tiering.CodeNotFound)
+			w.policy(space, durable)
+			code(t, "a write by the policy of before", v.run(late, w.ctx), tiering.CodeWrongKind)
+			_, err = w.r.Get(w.ctx, space, "k", nil)
+			code(t, "what it wrote", err, tiering.CodeNotFound)
+			w.no(v.run(late, w.ctx)) // it has heard
+			w.policy(space, durable)
+
+			w = open(t, setup{})
+			w.policy(space, ephemeral)
+			w.no(v.run(w.r, w.ctx))
+			_, err = w.r.SetNamespace(w.ctx, space, durable, nil)
+			code(t, "durable, where there are ephemeral documents", err, tiering.CodeWrongKind)
+		})
+	}
+}

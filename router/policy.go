@@ -26,6 +26,9 @@ type policy struct {
 	version int64
 	known   bool
 	schema  *jsonschema.Schema
+	// fixed: warm knows that there are keys of this kind and class, though hot alone
+	// holds them. It never becomes false.
+	fixed *atomic.Bool
 }
 
 // check refuses a document that the policy does not allow.
@@ -217,7 +220,7 @@ func policyKey(tenant, ns string) tiering.Key {
 // reservedPolicy is how tierd keeps its own documents.
 func reservedPolicy() *policy {
 	no := false
-	return &policy{Policy: tiering.Policy{Query: &no}.WithDefaults(), known: true}
+	return &policy{Policy: tiering.Policy{Query: &no}.WithDefaults(), known: true, fixed: new(atomic.Bool)}
 }
 
 // policyOf returns the policy in force, at most PolicyTTL old. While warm is
@@ -238,6 +241,9 @@ func (r *core) policyOf(ctx context.Context, tenant, ns string) (*policy, error)
 		}
 		return nil, err
 	}
+	if ok && cached.fixed.Load() && p.Kind == cached.Kind && p.Class == cached.Class {
+		p.fixed.Store(true)
+	}
 	r.policies.put(k, p, r.Clock(), gen)
 	return p, nil
 }
@@ -248,7 +254,7 @@ func (r *core) loadPolicy(ctx context.Context, k tiering.Key) (*policy, error) {
 		return nil, err
 	}
 	if got.head.Version == 0 || got.head.Op.Deleting() {
-		return &policy{Policy: tiering.Policy{}.WithDefaults()}, nil
+		return &policy{Policy: tiering.Policy{}.WithDefaults(), fixed: new(atomic.Bool)}, nil
 	}
 	return parsePolicy(got.body, got.head.Version)
 }
@@ -261,13 +267,13 @@ func parsePolicy(body []byte, version int64) (*policy, error) {
 		return nil, &tiering.Error{Code: tiering.CodeCorrupt, Tier: tiering.Warm, Err: err, Detail: "a stored policy cannot be read"}
 	}
 	if p.Deleted {
-		return &policy{Policy: tiering.Policy{Kind: p.Kind, Class: p.Class, Deleted: true}.WithDefaults(), version: version}, nil
+		return &policy{Policy: tiering.Policy{Kind: p.Kind, Class: p.Class, Deleted: true}.WithDefaults(), version: version, fixed: new(atomic.Bool)}, nil
 	}
 	s, err := compileSchema(p.Schema)
 	if err != nil {
 		return nil, err
 	}
-	return &policy{Policy: p.WithDefaults(), version: version, known: true, schema: s}, nil
+	return &policy{Policy: p.WithDefaults(), version: version, known: true, schema: s, fixed: new(atomic.Bool)}, nil
 }
 
 // policyForWrite is policyOf, and makes the namespace if nobody did.

@@ -377,6 +377,10 @@ type Namespaces interface {
 	// as it stands: kind and class are those of the first call, unless no key
 	// was ever written; then they change.
 	EnsureNamespace(ctx context.Context, n Namespace) (Namespace, error)
+	// FixNamespace fixes kind and class as the first key does, for keys that only
+	// hot holds. fixed is false, and nothing was noted, where the row is of another
+	// kind or class, deleted, or not there.
+	FixNamespace(ctx context.Context, n Namespace) (fixed bool, err error)
 	// DropNamespace marks the row deleted; dropped is false when live heads
 	// are in it.
 	DropNamespace(ctx context.Context, tenant, name string) (dropped bool, err error)

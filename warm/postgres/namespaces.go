@@ -70,6 +70,24 @@ func (s *Store) EnsureNamespace(ctx context.Context, n warm.Namespace) (out warm
 	return out, err
 }
 
+// FixNamespace implements warm.Namespaces.
+func (s *Store) FixNamespace(ctx context.Context, n warm.Namespace) (fixed bool, err error) {
+	err = s.write(ctx, func(t *txn) error {
+		fixed = false
+		row, err := t.ownSpace(n.Tenant, n.Name)
+		if err != nil {
+			return err
+		}
+		fixed = row != nil && row.Is(n)
+		if !fixed || row.Written {
+			return errRollback
+		}
+		row.Written = true
+		return t.storeSpace(row)
+	})
+	return fixed && err == nil, err
+}
+
 // DropNamespace implements warm.Namespaces. One that never was counts as
 // dropped.
 func (s *Store) DropNamespace(ctx context.Context, tenant, name string) (dropped bool, err error) {

@@ -59,6 +59,25 @@ func testNamespaces(t *testing.T, h Harness) {
 		f.status(as(tiering.KindLog, tiering.ClassPersistent), warm.NoNamespace)
 		f.status(as(tiering.KindLog, tiering.ClassSession), warm.Done)
 	})
+	t.Run("keys that warm does not hold fix kind and class too", func(t *testing.T) {
+		f := bare(t, h)
+		fix := func(class tiering.Class) bool {
+			f.Helper()
+			fixed, err := f.store.FixNamespace(f.ctx, warm.Namespace{Tenant: tenant, Name: space, Kind: tiering.KindState, Class: class})
+			f.no(err)
+			return fixed
+		}
+		equal(f, "fixed where there is none", fix(tiering.ClassEphemeral), false)
+		ensure(f, tiering.KindState, tiering.ClassSession)
+		equal(f, "fixed as another", fix(tiering.ClassEphemeral), false)
+		ensure(f, tiering.KindState, tiering.ClassEphemeral)
+		for range 2 {
+			equal(f, "fixed", fix(tiering.ClassEphemeral), true)
+			equal(f, "class", ensure(f, tiering.KindState, tiering.ClassPersistent).Class, tiering.ClassEphemeral)
+		}
+		equal(f, "dropped", drop(f), true)
+		equal(f, "fixed where it was dropped", fix(tiering.ClassEphemeral), false)
+	})
 	t.Run("only an empty one is dropped, and it comes back with its floor", func(t *testing.T) {
 		f := setup(t, h)
 		f.must(k, put(`1`))

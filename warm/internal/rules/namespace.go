@@ -47,3 +47,9 @@ func (n *Namespace) takes(c *warm.Change) bool {
 	}
 	return n.Known && n.fits(c) && (!n.Deleted || len(c.Rows) == 1 && c.Rows[0].Op == tiering.OpExpire)
 }
+
+// Is reports whether the row is there and of what as says, which
+// warm.Namespaces.FixNamespace asks.
+func (n *Namespace) Is(as warm.Namespace) bool {
+	return n.Known && !n.Deleted && n.Kind == as.Kind && n.Class == as.Class
+}
