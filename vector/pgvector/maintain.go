@@ -12,6 +12,7 @@ import (
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/pgconn"
 
+	"github.com/tierd/tierd/internal/longstatement"
 	"github.com/tierd/tierd/vector"
 )
 
@@ -283,15 +284,15 @@ func (x *Index) drop(ctx context.Context, names []string) error {
 }
 
 // alone runs a statement on a connection of its own, outside of a transaction
-// and for as long as it takes.
+// and for as long as it takes while the server is at work for it.
 func (x *Index) alone(ctx context.Context, text string) error {
-	c, err := pgx.ConnectConfig(ctx, x.lonely())
-	if err != nil {
+	return longstatement.Run(ctx, x.lonely(), longstatement.Every, func(ctx context.Context, name string) (at longstatement.Sight, err error) {
+		err = x.pool.QueryRow(ctx, longstatement.Look, name).Scan(&at.There, &at.Working)
+		return at, err
+	}, func(ctx context.Context, c *pgx.Conn) error {
+		_, err := c.Exec(ctx, text)
 		return err
-	}
-	defer c.Close(context.WithoutCancel(ctx))
-	_, err = c.Exec(ctx, text)
-	return err
+	})
 }
 
 // lonely is how alone connects. Settings are made with the session: one that a

@@ -13,6 +13,8 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 	"github.com/jackc/pgx/v5/pgxpool"
 	"github.com/oklog/ulid/v2"
+
+	"github.com/tierd/tierd/internal/longstatement"
 )
 
 // querier is a pool, a connection or a transaction.
@@ -53,6 +55,22 @@ var reading = map[string]string{"jit": "off"}
 // transaction: by asking for statements that are not prepared.
 func pooled(c *pgx.ConnConfig) bool { return c.DefaultQueryExecMode != pgx.QueryExecModeCacheStatement }
 
+// connectTimeout bounds a connection's beginning where the URL does not.
+const connectTimeout = 5 * time.Second
+
+// leisurely runs fn on a connection of its own, where a statement may take as long as it
+// takes while the server is at work for it.
+func (s *Store) leisurely(ctx context.Context, fn func(context.Context, *pgx.Conn) error) error {
+	config, err := pgx.ParseConfig(s.url)
+	if err != nil {
+		return err
+	}
+	return longstatement.Run(ctx, config, s.looksAfter, func(ctx context.Context, name string) (at longstatement.Sight, err error) {
+		err = s.read(ctx, func(q querier) error { return q.QueryRow(ctx, longstatement.Look, name).Scan(&at.There, &at.Working) })
+		return at, err
+	}, fn)
+}
+
 // pool opens a pool of at most conns connections. settings are made per
 // session, which a pooler does not allow.
 func (s *Store) pool(ctx context.Context, conns int, settings map[string]string) (*pgxpool.Pool, error) {
@@ -67,7 +85,7 @@ func (s *Store) pool(ctx context.Context, conns int, settings map[string]string)
 	config.MaxConnLifetimeJitter = 10 * time.Minute
 	config.PingTimeout = s.opts.StatementTimeout
 	if config.ConnConfig.ConnectTimeout == 0 {
-		config.ConnConfig.ConnectTimeout = 5 * time.Second
+		config.ConnConfig.ConnectTimeout = connectTimeout
 	}
 	config.ConnConfig.DialFunc = answering(config.ConnConfig.DialFunc, s.mostPatience())
 	if !s.pooled {

@@ -6,7 +6,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/jackc/pgx/v5"
+
 	"github.com/tierd/tierd/internal/fault"
+	"github.com/tierd/tierd/internal/longstatement"
+	"github.com/tierd/tierd/tiering"
 )
 
 // A connection that goes silent, or lets an answer through a byte a second, beside
@@ -50,5 +54,68 @@ func TestASilentConnectionHoldsNobodyUp(t *testing.T) {
 				}
 			})
 		}
+	}
+}
+
+// What may take hours has a connection without that bound. One that goes silent there is
+// given up when the server has nothing to do for it.
+func TestASilentConnectionHoldsUpNothingThatTakesLong(t *testing.T) {
+	behind, proxy := through(t, testURL(t))
+	defer func() { _ = proxy.Close() }()
+	s := open(t, behind, nil)
+	begin(t, s)
+	mustPut(t, s, "k", `1`)
+	for _, c := range []struct {
+		name, statement string
+		do              func() error
+	}{
+		{"a scrub", "VACUUM", func() error { return s.Scrub(context.Background()) }},
+		{"an index of a namespace", "CREATE INDEX", func() error {
+			return s.IndexQueries(context.Background(), []tiering.Key{{Tenant: "acme", Namespace: "notes"}})
+		}},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			usual := s.looksAfter
+			s.looksAfter = 200 * time.Millisecond
+			proxy.Play(fault.Nth(1, fault.At(fault.Reply, c.statement), fault.Hole))
+			_, err := later(func() (none struct{}, err error) { return none, c.do() }).wait(t)
+			if !errors.Is(err, longstatement.ErrSilent) {
+				t.Errorf("%v, want that the connection is silent", err)
+			}
+			proxy.Play(nil)
+			s.looksAfter = usual
+			if err := c.do(); err != nil {
+				t.Errorf("afterwards: %v", err)
+			}
+		})
+	}
+}
+
+// The server tells, to another connection, that it is at work for one.
+func TestTheServerTellsThatItIsAtWork(t *testing.T) {
+	s, _ := fresh(t)
+	err := s.leisurely(t.Context(), func(ctx context.Context, c *pgx.Conn) error {
+		within, cancel := context.WithCancel(ctx)
+		defer cancel()
+		asleep := later(func() (none struct{}, err error) {
+			_, err = c.Exec(within, `SELECT pg_sleep(600)`)
+			return none, err
+		})
+		name := c.Config().RuntimeParams["application_name"]
+		for at := (longstatement.Sight{}); !at.Working; {
+			if err := s.readers.QueryRow(ctx, longstatement.Look, name).Scan(&at.There, &at.Working); err != nil {
+				return err
+			}
+			if !at.There {
+				t.Error("the server does not know the connection")
+				break
+			}
+		}
+		cancel()
+		_, _ = asleep.wait(t)
+		return nil
+	})
+	if err != nil {
+		t.Error(err)
 	}
 }

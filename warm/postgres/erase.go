@@ -181,7 +181,7 @@ func (s *Store) CountErase(ctx context.Context, sel warm.Selector) (e warm.Erasu
 // and in its backups is out of a client's reach, as is the last sample of a table that
 // has no row any more.
 func (s *Store) Scrub(ctx context.Context) error {
-	return onConn(ctx, s.url, func(c *pgx.Conn) error {
+	return s.leisurely(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		_, err := c.Exec(ctx, `VACUUM (ANALYZE) head, version, projection, tombstone, batch, request, location, erasure, erasure_key,
 			memory, memory_link, memory_fresh, memory_vector, memory_dormant, memory_delta, memory_frequency`)
 		return err

@@ -42,11 +42,14 @@ func Migrate(ctx context.Context, url string, target int64) error {
 }
 
 // onConn runs fn on a connection of its own: migrations take longer than
-// statements may in a pool.
+// statements may in a pool. Workers use leisurely, which no silence holds up.
 func onConn(ctx context.Context, url string, fn func(*pgx.Conn) error) error {
 	config, err := pgx.ParseConfig(url)
 	if err != nil {
 		return err
+	}
+	if config.ConnectTimeout == 0 {
+		config.ConnectTimeout = connectTimeout
 	}
 	c, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {

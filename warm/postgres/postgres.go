@@ -30,6 +30,7 @@ import (
 	"github.com/klauspost/compress/zstd"
 
 	"github.com/tierd/tierd/internal/buffer"
+	"github.com/tierd/tierd/internal/longstatement"
 	"github.com/tierd/tierd/warm"
 	"github.com/tierd/tierd/warm/internal/schema"
 	"github.com/tierd/tierd/warm/internal/signal"
@@ -73,6 +74,7 @@ type Store struct {
 	puts       []call      // by the number of their variant
 	buffers    buffer.Pool // of what is sent
 	server     *presence
+	looksAfter time.Duration // how often the server is asked about what takes long
 	enc        *zstd.Encoder
 	dec        *zstd.Decoder
 	epoch      atomic.Pointer[string]
@@ -115,7 +117,7 @@ var _ warm.Store = (*Store)(nil)
 // starts the sequencer. It fails when the server is too old, or does not keep
 // what it acknowledges.
 func Open(ctx context.Context, url string, o *Options) (*Store, error) {
-	s := &Store{url: url, puts: putsStatements(), server: newPresence(), projector: newProjector(), commits: make(chan struct{}, 1), closing: make(chan struct{})}
+	s := &Store{url: url, puts: putsStatements(), server: newPresence(), looksAfter: longstatement.Every, projector: newProjector(), commits: make(chan struct{}, 1), closing: make(chan struct{})}
 	if o != nil {
 		s.opts = *o
 	}

@@ -89,7 +89,7 @@ func (s *Store) IndexQueries(ctx context.Context, wanted []tiering.Key) error {
 		}
 	}
 	// Outside a transaction, on a connection that no statement timeout cuts short.
-	err = onConn(ctx, s.url, func(c *pgx.Conn) error {
+	err = s.leisurely(ctx, func(ctx context.Context, c *pgx.Conn) error {
 		if _, err := c.Exec(ctx, askLife, s.life()); err != nil {
 			return err
 		}
