@@ -21,8 +21,9 @@ const (
 	jobsPerRun = 16
 )
 
-// collection is one run of merge and collect: one time, the policies in force
-// at it, and what it did.
+// collection is one run of merge and collect: one time, the policies by which it
+// chooses what to look into, and what it did. What it drops is judged by those in
+// force at the moment.
 type collection struct {
 	*sweeper
 	lease  warm.Lease
@@ -248,12 +249,25 @@ func (g *collection) stranger(o looseObject, why string) {
 	g.report.Strangers = append(g.report.Strangers, s)
 }
 
+// deleteStranger takes away what was listed. What holds records is not deleted but
+// occupied, and the marker has its turn a day later: an erase may have made one there
+// since, which must not go with them. A marker that is old stays what it is.
 func (g *collection) deleteStranger(ctx context.Context, o looseObject) error {
-	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+	for _, c := range bothCopies() {
 		if !o.at[c] {
 			continue
 		}
-		if err := g.Archive.Bucket(c).Delete(ctx, o.name); err != nil {
+		bucket := g.Archive.Bucket(c)
+		info, err := bucket.Stat(ctx, o.name)
+		switch {
+		case errors.Is(err, cold.ErrNotExist) || err == nil && info.ModTime.After(o.seen[c]):
+			continue // it went, or was made anew
+		case err == nil && g.occupied(ctx, c, o):
+			err = bucket.Delete(ctx, o.name)
+		case err == nil:
+			err = g.Archive.Occupy(ctx, c, o.name)
+		}
+		if err != nil {
 			return tiering.Wrap(err, "delete "+o.name+" in "+c.String(), tiering.Cold, tiering.Key{})
 		}
 	}

@@ -3,11 +3,13 @@ package lifecycle_test
 import (
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"reflect"
 	"slices"
 	"testing"
 	"time"
 
+	"github.com/tierd/tierd/cold"
 	"github.com/tierd/tierd/cold/coldtest"
 	"github.com/tierd/tierd/tiering"
 	"github.com/tierd/tierd/tiering/lifecycle"
@@ -260,5 +262,52 @@ func TestGCWhileAnotherDaemonMerges(t *testing.T) {
 	}
 	if _, err := n.engine.GC(n.ctx, true); err != nil {
 		t.Errorf("a dry run: %v", err)
+	}
+}
+
+// A collection lists objects, and works for minutes. An erase that meets a stranger
+// meanwhile occupies its name, so that nothing lands there that is still on its way: the
+// collection must leave that marker, whatever it is about to do.
+func TestACollectionLeavesAMarkerThatWasJustMade(t *testing.T) {
+	large := make([]byte, 8<<10)
+	rand.NewChaCha8([32]byte{}).Read(large)
+	for _, c := range []struct {
+		name    string
+		records []cold.Record
+		call    coldtest.Call // where the collection is when the marker is made
+	}{
+		{"before it looks", nil, coldtest.Read},
+		{"when it has looked", []cold.Record{{Key: key("k"), Op: tiering.OpPut, Version: 1, Body: large, Digest: tiering.DigestOf(large)}}, coldtest.Delete},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			n := newNode(t, lifecycle.Config{})
+			n.policy("notes", tiering.Policy{})
+			name := n.archive.Name(n.clock().Add(-48*time.Hour), 1)
+			for _, copied := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+				n.stranger(copied, name, n.epoch(), c.records)
+			}
+			reached, gate := make(chan struct{}), make(chan struct{})
+			n.buckets[tiering.Primary].Inject(coldtest.Fault{Call: c.call, Name: name, Times: 1, Reached: reached, Gate: gate})
+			done := make(chan error, 1)
+			go func() {
+				_, err := n.engine.GC(n.ctx, false)
+				done <- err
+			}()
+			<-reached
+			errs := n.archive.OccupyBoth(n.ctx, name)
+			n.no(errors.Join(errs[0], errs[1]))
+			close(gate)
+			n.no(<-done)
+			for _, copied := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+				if !slices.Contains(n.names(copied), name) || slices.Contains(n.objects(copied), name) {
+					t.Errorf("the marker is gone from %s", copied)
+				}
+			}
+			n.pass(25 * time.Hour)
+			n.gc()
+			if left := append(n.names(tiering.Primary), n.names(tiering.Backup)...); slices.Contains(left, name) {
+				t.Errorf("a day later there is %v", left)
+			}
+		})
 	}
 }

@@ -15,8 +15,8 @@ const hotPage = 1000
 
 // taken is what an erase found of its subject before it took it from warm.
 type taken struct {
-	live  []tiering.Key // documents that a reader may be about to put into hot
-	count int64         // keys, as warm counts them
+	live    []tiering.Key // documents that a reader may be about to put into hot
+	counted warm.Erasure  // as warm counted them before
 }
 
 // keysInHot lists the documents that hot may hold or come to hold. What is
@@ -29,7 +29,7 @@ func (x *eraser) keysInHot(ctx context.Context) (taken, error) {
 	if err != nil {
 		return taken{}, err
 	}
-	t := taken{count: n.Keys}
+	t := taken{counted: n}
 	namespaces, err := x.namespaces(ctx)
 	if err != nil {
 		return t, err
@@ -93,9 +93,16 @@ func (x *eraser) dropFromHot(ctx context.Context, t taken) {
 			return
 		}
 	}
-	if t.count == x.er.Keys {
+	if t.all(x.er) {
 		x.state.fillsEnd = time.Now()
 	}
+}
+
+// all reports whether an erasure took what was counted, and so listed. As many keys may
+// be others: one that became somebody else's, and one that was written since. What was
+// written has a version more, of some bytes.
+func (t taken) all(er warm.Erasure) bool {
+	return t.counted.Keys == er.Keys && t.counted.Versions == er.Versions && t.counted.Bytes == er.Bytes
 }
 
 // followHot goes on to the hot epoch that stands now that warm has lost the
