@@ -34,7 +34,9 @@ func (s *Server) Serve(ctx context.Context, ln net.Listener, tlsConfig *tls.Conf
 		ReadTimeout:       s.opts.ReadTimeout,
 		WriteTimeout:      s.opts.WriteTimeout,
 		IdleTimeout:       s.opts.IdleTimeout,
-		MaxHeaderBytes:    s.opts.MaxHeaderBytes,
+		// The others end a stream; a client that takes nothing any more is left.
+		HTTP2:          &http.HTTP2Config{WriteByteTimeout: s.opts.WriteTimeout},
+		MaxHeaderBytes: s.opts.MaxHeaderBytes,
 		// OPTIONS * gets the answer of every other path that is none.
 		DisableGeneralOptionsHandler: true,
 		ErrorLog:                     slog.NewLogLogger(s.log.Handler(), slog.LevelDebug),

@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/tls"
+	"encoding/binary"
 	"fmt"
 	"io"
 	"net"
@@ -209,6 +210,48 @@ func TestSlowClientsAreCut(t *testing.T) {
 			t.Errorf("%v %v, want 400", res, err)
 		}
 	})
+}
+
+// large is a service whose documents are more than a connection takes in.
+type large struct{ *fake }
+
+func (large) Get(context.Context, string, string, *tiering.GetOptions) (*tiering.Document, error) {
+	return &tiering.Document{Body: bytes.Repeat([]byte(" "), 64<<20)}, nil
+}
+
+// A client of HTTP/2 that reads nothing any more, and lives, is left as one of
+// HTTP/1.1 is: its connection holds no memory for ever.
+func TestAClientThatDoesNotReadIsLeft(t *testing.T) {
+	s := newTest(t, nil, func(o *Options) {
+		o.HeaderTimeout, o.ReadTimeout, o.WriteTimeout = 150*time.Millisecond, 300*time.Millisecond, time.Second
+		o.As = func(tiering.Principal) tiering.Service { return large{newFake()} }
+	})
+	addr, _ := listen(t, s)
+	c, err := net.Dial("tcp", addr)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer c.Close()
+	frame := func(kind, flags byte, stream uint32, payload string) string {
+		head := binary.BigEndian.AppendUint32(nil, uint32(len(payload)))[1:]
+		return string(binary.BigEndian.AppendUint32(append(head, kind, flags), stream)) + payload
+	}
+	const settings, headers, ping, windowUpdate = 4, 1, 6, 8 // RFC 9113, section 6
+	path := "/v1/state/runs/a"
+	_, err = io.WriteString(c, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"+
+		frame(settings, 0, 0, "\x00\x04\x7f\xff\xff\xff")+ // windows never close: only TCP does
+		frame(windowUpdate, 0, 0, "\x7f\xff\x00\x00")+
+		// :method GET, :scheme http, :path and :authority (RFC 7541, appendix A)
+		frame(headers, 5, 1, "\x82\x86\x04"+string(rune(len(path)))+path+"\x01"+string(rune(len(addr)))+addr))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		if _, err := io.WriteString(c, frame(ping, 0, 0, "8 bytes.")); err != nil {
+			return // the server has gone
+		}
+	}
+	t.Error("the connection is kept")
 }
 
 // stuck is a service whose Get waits.
