@@ -173,11 +173,7 @@ func TestPowerLossFinds(t *testing.T) {
 		"the data folder in it":                 func(n string) bool { return n == path.Dir(dataFolder) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := &course{seed: 1, goal: 12}
-			loseWithout(t, c, forgotten)
-			if len(c.violations) == 0 {
-				t.Errorf("after %d losses of power nothing was found", c.rounds)
-			}
+			finds(t, 12, func(c *course) { loseWithout(t, c, forgotten) })
 		})
 	}
 }

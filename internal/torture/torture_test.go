@@ -59,6 +59,21 @@ func (c *course) more() bool {
 	return true
 }
 
+// finds runs a campaign over something broken, which has to find that: soon, but not
+// at once, because it is by chance.
+func finds(t *testing.T, rounds int, run func(c *course)) {
+	t.Helper()
+	const tries = 8
+	for try := range uint64(tries) {
+		c := &course{seed: 1 + try, goal: rounds}
+		run(c)
+		if len(c.violations) > 0 {
+			return
+		}
+	}
+	t.Errorf("in %d times %d rounds nothing was found", tries, rounds)
+}
+
 // random is where a round takes its chances from.
 func (c *course) random(round int) *rand.Rand {
 	return rand.New(rand.NewPCG(c.seed, uint64(round)))
