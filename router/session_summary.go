@@ -90,12 +90,11 @@ func (s sessions) madeOf(ctx context.Context, id string, at *standingSession, ol
 		return window.Made{Reason: tiering.Told(err)}
 	}
 	best := stored.best(older, at.doc.Skipped)
-	missing := older.Behind(best.To).Turns()
-	if missing == 0 || best.To > 0 && missing < refreshTurns {
+	if !due(older, best) {
 		return window.Made{Text: best.Text, To: best.To}
 	}
 	owner := s.everything()
-	m, why := s.beginSummary(s.logKey(id), func(ctx context.Context) error { return owner.makeSummary(ctx, id, at, older, best) })
+	m, why := s.beginSummary(s.logKey(id), func(ctx context.Context) error { return owner.makeSummary(ctx, id, at, older) })
 	if m != nil {
 		patience := s.summaryPatience()
 		if best.To > 0 {
@@ -115,15 +114,31 @@ func (s sessions) madeOf(ctx context.Context, id string, at *standingSession, ol
 	return window.Made{Text: best.Text, To: best.To, Reason: why}
 }
 
+// due reports whether a summary, the zero one for none, leaves out so much of older
+// turns that it has to be made, or extended.
+func due(older window.Older, best tiering.SessionSummary) bool {
+	missing := older.Behind(best.To).Turns()
+	return missing >= refreshTurns || missing > 0 && best.To == 0
+}
+
 // everything is sessions as the node itself sees them: a summary is made of what one
 // caller may read, for all who may read the session.
 func (s sessions) everything() sessions {
 	return sessions{&Router{core: s.core, who: tiering.Principal{Tenant: s.who.Tenant}}}
 }
 
-// makeSummary extends a summary, the zero one for none, over older turns, and stores it
-// after each request, so that what was paid for is kept.
-func (s sessions) makeSummary(ctx context.Context, id string, at *standingSession, older window.Older, base tiering.SessionSummary) error {
+// makeSummary extends the best summary that there is over older turns, and stores it
+// after each request, so that what was paid for is kept. What its caller found missing
+// may have been made by now.
+func (s sessions) makeSummary(ctx context.Context, id string, at *standingSession, older window.Older) error {
+	stored, err := s.summariesOf(ctx, id)
+	if err != nil {
+		return err
+	}
+	base := stored.best(older, at.doc.Skipped)
+	if !due(older, base) {
+		return nil
+	}
 	for rest := older.Behind(base.To); rest.Turns() > 0; rest = rest.Behind(base.To) {
 		talk, to := rest.Talk(s.Summaries.MaxInput())
 		next := tiering.SessionSummary{From: older.From(), To: to, Text: base.Text, Skipped: within(at.doc.Skipped, older.From(), to)}

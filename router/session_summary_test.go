@@ -75,6 +75,27 @@ func TestContextsShareTheMakingOfASummary(t *testing.T) {
 	}
 }
 
+// Nor where one asks that found none as it was being made.
+func TestASummaryThatIsThereIsNotMadeAgain(t *testing.T) {
+	m := &modelled{}
+	w := open(t, withModel(m))
+	for n := range 20 {
+		id := fmt.Sprint(n)
+		w.session(tiering.NewSession{ID: id, Events: says("early", 20)})
+		var all sync.WaitGroup
+		for range 8 {
+			all.Go(func() {
+				_, err := w.r.Sessions().Context(w.ctx, id, &tiering.ContextOptions{Budget: 2000})
+				w.no(err)
+			})
+		}
+		all.Wait()
+		if asked := m.asked.Load(); asked != int64(n+1) {
+			t.Fatalf("for %d sessions it was asked %d times", n+1, asked)
+		}
+	}
+}
+
 // A summary that is made when its session has ended is not that of the next one under
 // the id.
 func TestASummaryIsOfOneLife(t *testing.T) {
