@@ -189,7 +189,7 @@ func TestRestart(t *testing.T) {
 
 	later := tiering.HotEpoch{Life: "restart", Count: 1}
 	second.Advance(later)
-	eventually(t, 30*time.Second, "the next epoch is in use", func() bool {
+	eventually(t, 10*time.Second, "the next epoch is in use", func() bool {
 		l, err := second.Get(t.Context(), key, false)
 		return err == nil && l.State != hot.Pending
 	})

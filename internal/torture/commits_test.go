@@ -26,7 +26,7 @@ func cutCommits(t *testing.T, c *course) { cutAndRetry(t, c, true) }
 // TestCutCommitsNeedTheKey: without the key the retries leave two effects, and the
 // campaign says so.
 func TestCutCommitsNeedTheKey(t *testing.T) {
-	finds(t, 40, func(c *course) { cutAndRetry(t, c, false) })
+	finds(t, 40, twice, func(c *course) { cutAndRetry(t, c, false) })
 }
 
 func cutAndRetry(t *testing.T, c *course, keyed bool) {
@@ -160,6 +160,9 @@ func (c *course) over() bool {
 	defer c.mu.Unlock()
 	return c.rounds >= c.goal || !c.until.IsZero() && time.Now().After(c.until)
 }
+
+// twice is said of a write that was carried out twice.
+const twice = " has 2 effects"
 
 // check counts the effects of every write.
 func (w *effects) check(ctx context.Context) {

@@ -173,7 +173,7 @@ func TestPowerLossFinds(t *testing.T) {
 		"the data folder in it":                 func(n string) bool { return n == path.Dir(dataFolder) },
 	} {
 		t.Run(name, func(t *testing.T) {
-			finds(t, 12, func(c *course) { loseWithout(t, c, forgotten) })
+			finds(t, 12, "power lost at ", func(c *course) { loseWithout(t, c, forgotten) })
 		})
 	}
 }

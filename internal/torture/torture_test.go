@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -59,19 +60,21 @@ func (c *course) more() bool {
 	return true
 }
 
-// finds runs a campaign over something broken, which has to find that: soon, but not
-// at once, because it is by chance.
-func finds(t *testing.T, rounds int, run func(c *course)) {
+// finds runs a campaign over something broken, which has to find that and say so by a
+// sign: soon, but not at once, because it is by chance.
+func finds(t *testing.T, rounds int, sign string, run func(c *course)) {
 	t.Helper()
 	const tries = 8
+	var said []string
 	for try := range uint64(tries) {
 		c := &course{seed: 1 + try, goal: rounds}
 		run(c)
-		if len(c.violations) > 0 {
+		if slices.ContainsFunc(c.violations, func(v string) bool { return strings.Contains(v, sign) }) {
 			return
 		}
+		said = append(said, c.violations...)
 	}
-	t.Errorf("in %d times %d rounds nothing was found", tries, rounds)
+	t.Errorf("in %d times %d rounds nothing was found that says %q, but %q", tries, rounds, sign, said)
 }
 
 // random is where a round takes its chances from.

@@ -29,7 +29,7 @@ func breakWires(t *testing.T, c *course) { breakAndRetry(t, c, true) }
 // TestBrokenWiresNeedTheKey: without the key the retries leave two effects, and the
 // campaign says so.
 func TestBrokenWiresNeedTheKey(t *testing.T) {
-	finds(t, 40, func(c *course) { breakAndRetry(t, c, false) })
+	finds(t, 40, twice, func(c *course) { breakAndRetry(t, c, false) })
 }
 
 func breakAndRetry(t *testing.T, c *course, keyed bool) {

@@ -236,7 +236,7 @@ func (g *collection) collectStrangers(ctx context.Context, objects []looseObject
 // stranger reports one.
 func (g *collection) stranger(o looseObject, why string) {
 	s := Leftover{Name: o.name, Kept: why}
-	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+	for _, c := range bothCopies() {
 		if o.at[c] {
 			s.Copies = append(s.Copies, c.String())
 			s.Size += o.size[c]

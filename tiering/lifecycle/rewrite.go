@@ -198,7 +198,7 @@ func (e *sourceError) Unwrap() error { return e.error }
 // readSegment reads a segment whole from either copy.
 func (g *collection) readSegment(ctx context.Context, s tiering.SegmentInfo) (*cold.Segment, []cold.Record, error) {
 	var failed error
-	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+	for _, c := range bothCopies() {
 		seg, records, err := g.readCopy(ctx, c, s)
 		if err == nil {
 			return seg, records, nil

@@ -41,7 +41,7 @@ func (e *Engine) checkSuccessor(ctx context.Context) error {
 	if err != nil {
 		return tiering.Wrap(err, "", tiering.Warm, tiering.Key{})
 	}
-	for _, c := range []tiering.Copy{tiering.Primary, tiering.Backup} {
+	for _, c := range bothCopies() {
 		asked, cancel := context.WithTimeout(ctx, successorPatience)
 		_, err := e.Archive.Bucket(c).Stat(asked, markerName(epoch))
 		cancel()
